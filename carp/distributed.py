@@ -1,0 +1,25 @@
+"""The few words that the processes of a run exchange."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+def process_count() -> int:
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def process_rank() -> int:
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def gather_rows(rows: Tensor) -> Tensor:
+    """Rows [n, ...] of every process, [processes * n, ...], in the order of the processes; no gradient."""
+    if process_count() == 1:
+        return rows
+    device = torch.device("cuda") if dist.get_backend() == "nccl" else rows.device
+    parts = [torch.empty_like(rows, device=device) for _ in range(process_count())]
+    dist.all_gather(parts, rows.contiguous().to(device))
+    return torch.cat(parts)

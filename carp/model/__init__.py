@@ -1,0 +1,1 @@
+"""The two-tower model, its configuration and everything about one text becoming one embedding."""

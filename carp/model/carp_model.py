@@ -1,0 +1,287 @@
+"""The CARP model: two towers, a temperature and two tokenizers in one folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import transformers.initialization as init
+from huggingface_hub import HfApi
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+from carp.errors import InputError
+from carp.model.card import basic_card
+from carp.model.chunked import embed_in_chunks
+from carp.model.configuration import INITIAL_LOGIT_SCALE, LOGIT_SCALE_BOUNDS, CarpConfig
+from carp.model.encoders import load_encoder_config, load_tokenizer, quiet_loading, resolve_encoder
+from carp.model.texts import TokenizedTexts, plan_chunks
+from carp.model.tower import TextTower, without_pooler
+
+Side = Literal["passage", "critique"]
+HUB_OPTIONS = ("revision", "cache_dir", "token", "local_files_only", "force_download")
+TEXTS_PER_BLOCK = 8192  # texts tokenised and sorted together: bounds the memory of a long list
+TOKENS_PER_CHUNK = 8192
+
+
+class CarpModel(PreTrainedModel):
+    """Two text encoders whose embeddings lie close where a critique fits a passage (CARP, section 3).
+
+    ``save_pretrained``, ``from_pretrained`` and ``push_to_hub`` work as in transformers; the two tokenizers
+    live in the same folder.
+
+    Attributes:
+        logit_scale: scalar parameter; the loss multiplies cosines by its exponential.
+        passage_tokenizer, critique_tokenizer: needed by ``encode_passages`` and ``encode_critiques``.
+    """
+
+    config_class = CarpConfig
+    base_model_prefix = "carp"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_attention_backend = True
+
+    def __init__(self, config: CarpConfig) -> None:
+        super().__init__(config)
+        self.passage_tower = TextTower(config.passage_config, config.projection_dim, config.pooling)
+        self.critique_tower = TextTower(config.critique_config, config.projection_dim, config.pooling)
+        self.logit_scale = nn.Parameter(torch.tensor(INITIAL_LOGIT_SCALE))
+        self.passage_tokenizer: PreTrainedTokenizerBase | None = None
+        self.critique_tokenizer: PreTrainedTokenizerBase | None = None
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if module is not self:
+            return
+        init.constant_(self.logit_scale, INITIAL_LOGIT_SCALE)
+        passage, critique = self.passage_tower.projection, self.critique_tower.projection
+        if passage is None or critique is None:
+            return
+        # One isometry for both sides: before training, cosines are those of the bare encoders, so that two
+        # copies of a sentence encoder start with what they know.
+        init.orthogonal_(passage.weight)
+        if passage.weight.shape == critique.weight.shape:
+            init.copy_(critique.weight, passage.weight)
+        else:
+            init.orthogonal_(critique.weight)
+
+    # -- making one ------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_encoders(cls, passage: str, critique: str | None = None, **config: Any) -> CarpModel:
+        """Build a model from pretrained encoders.
+
+        Args:
+            passage: Hub id or folder of the passage encoder, e.g. ``"roberta-base"``.
+            critique: the same for critiques; by default a second copy of the passage encoder.
+            **config: further fields of :class:`CarpConfig`, e.g. ``projection_dim=512``.
+
+        Raises:
+            InputError: if an encoder cannot be loaded.
+        """
+        names: dict[str, str] = {"passage": passage, "critique": critique or passage}
+        configs = {f"{side}_config": load_encoder_config(name) for side, name in names.items()}
+        model = cls(CarpConfig(**configs, **config))
+        for side, name in names.items():
+            model._load_encoder(side, name)
+        return model
+
+    def _load_encoder(self, side: str, name: str) -> None:
+        tower = getattr(self, f"{side}_tower")
+        with quiet_loading():
+            encoder = AutoModel.from_pretrained(
+                resolve_encoder(name), use_safetensors=True, **without_pooler(tower.encoder.config)
+            )
+        encoder.config._name_or_path = name  # not the folder of this machine
+        tokenizer = load_tokenizer(name)
+        if len(tokenizer) > encoder.config.vocab_size:
+            encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        tower.encoder = encoder
+        setattr(self, f"{side}_tokenizer", tokenizer)
+        setattr(self.config, f"{side}_config", encoder.config)
+
+    @classmethod
+    def from_pretrained(cls, name: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
+        """Load a checkpoint folder or Hub repository, tokenizers included.
+
+        Takes the options of transformers' ``from_pretrained``. Only safetensors are read.
+
+        Raises:
+            InputError: if there is no CARP checkpoint under this name.
+        """
+        try:
+            loaded = super().from_pretrained(name, *args, use_safetensors=True, **kwargs)
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot load a CARP model from {str(name)!r}: {_first_line(error)}") from error
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        hub = {key: value for key, value in kwargs.items() if key in HUB_OPTIONS}
+        for side in ("passage", "critique"):
+            tokenizer = AutoTokenizer.from_pretrained(name, subfolder=f"{side}_tokenizer", **hub)
+            setattr(model, f"{side}_tokenizer", tokenizer)
+        return loaded
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """Write config, safetensors, tokenizers and (where there is none yet) a model card to a folder."""
+        super().save_pretrained(save_directory, *args, **kwargs)
+        folder = Path(save_directory)
+        for side in ("passage", "critique"):
+            if (tokenizer := getattr(self, f"{side}_tokenizer")) is not None:
+                tokenizer.save_pretrained(folder / f"{side}_tokenizer")
+        if not (folder / "README.md").exists():
+            (folder / "README.md").write_text(basic_card(self), encoding="utf-8")
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        commit_message: str = "Upload CARP model",
+        private: bool | None = None,
+        token: str | bool | None = None,
+        revision: str | None = None,
+        create_pr: bool = False,
+        **options: Any,
+    ) -> str:
+        """Upload everything that ``save_pretrained`` writes; returns the commit's address."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder, **options)
+            api = HfApi(token=token)
+            repo = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+            commit = api.upload_folder(
+                repo_id=repo,
+                folder_path=folder,
+                commit_message=commit_message,
+                revision=revision,
+                create_pr=create_pr,
+            )
+        return str(commit.commit_url)
+
+    # -- training --------------------------------------------------------------------------------------
+
+    def forward(
+        self,
+        passages: TokenizedTexts | Mapping[str, Any],
+        critiques: TokenizedTexts | Mapping[str, Any],
+        tokens_per_chunk: int | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Embed pairs; differentiable.
+
+        Args:
+            passages, critiques: ``n`` texts each, as the tokenizers return them.
+            tokens_per_chunk: ``None`` embeds everything at once; else see
+                :func:`~carp.model.chunked.embed_in_chunks`.
+
+        Returns:
+            Passage embeddings [n, dim], critique embeddings [n, dim], and exp(logit_scale).
+        """
+        return (
+            embed_in_chunks(self.passage_tower, TokenizedTexts.of(passages), tokens_per_chunk),
+            embed_in_chunks(self.critique_tower, TokenizedTexts.of(critiques), tokens_per_chunk),
+            self.logit_scale.exp(),
+        )
+
+    @torch.no_grad()
+    def clamp_logit_scale(self) -> None:
+        """Keep the logit scale within [ln(1/100), ln(100)]; to be called after every optimiser step."""
+        self.logit_scale.clamp_(*LOGIT_SCALE_BOUNDS)
+
+    # -- embedding texts -------------------------------------------------------------------------------
+
+    def encode_passages(self, texts: str | Sequence[str], *, progress: bool = False) -> Tensor:
+        """Embed story passages.
+
+        Args:
+            texts: one text or ``n`` of them; what exceeds the context length is cut.
+            progress: show a progress bar.
+
+        Returns:
+            [n, dim] embeddings of unit length on the model's device. They do not depend on which texts are
+            embedded together: within 1e-5 in float32.
+
+        Raises:
+            InputError: if a text is empty or no string.
+        """
+        return self._encode("passage", texts, progress)
+
+    def encode_critiques(self, texts: str | Sequence[str], *, progress: bool = False) -> Tensor:
+        """Embed critiques; the same as :meth:`encode_passages` with the other tower."""
+        return self._encode("critique", texts, progress)
+
+    def _encode(self, side: Side, texts: str | Sequence[str], progress: bool) -> Tensor:
+        texts = checked_texts([texts] if isinstance(texts, str) else texts, side)
+        blocks = []
+        with tqdm(total=len(texts), unit="text", desc=f"{side}s", disable=not progress) as bar:
+            for start in range(0, len(texts), TEXTS_PER_BLOCK):
+                tokenized = self.tokenize(side, texts[start : start + TEXTS_PER_BLOCK])
+                blocks.append(self.embed_tokenized(side, tokenized, bar))
+        return torch.cat(blocks)
+
+    def tokenize(self, side: Side, texts: Sequence[str]) -> TokenizedTexts:
+        """Token ids of texts, cut at the side's context length."""
+        tokenizer = self.tokenizer(side)
+        limit = getattr(self.config, f"max_{side}_tokens")
+        return TokenizedTexts.from_lists(tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"])
+
+    def tokenizer(self, side: Side) -> PreTrainedTokenizerBase:
+        """The side's tokenizer.
+
+        Raises:
+            InputError: if the model was built without tokenizers.
+        """
+        tokenizer = getattr(self, f"{side}_tokenizer")
+        if tokenizer is None:
+            raise InputError(f"the model has no {side} tokenizer: set model.{side}_tokenizer")
+        return tokenizer
+
+    @torch.inference_mode()
+    def embed_tokenized(self, side: Side, texts: TokenizedTexts, bar: Any = None) -> Tensor:
+        """[n, dim] embeddings of tokenised texts, without dropout; ``bar`` is advanced by the texts done."""
+        tower: TextTower = getattr(self, f"{side}_tower")
+        chunks = plan_chunks(texts.lengths, TOKENS_PER_CHUNK)
+        embeds = []
+        with _evaluating(tower):
+            for rows in chunks:
+                embeds.append(tower.embed(texts, rows))
+                if bar is not None:
+                    bar.update(len(rows))
+        return torch.cat(embeds)[torch.cat(chunks).argsort().to(self.device)]
+
+
+def checked_texts(texts: Sequence[str], what: str) -> list[str]:
+    """Texts that a tokenizer can take: strings, not empty, lone surrogates replaced.
+
+    Raises:
+        InputError: names the text that is no string or is empty.
+    """
+    checked = []
+    for i, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise InputError(f"{what} {i} is of type {type(text).__name__}: give a string")
+        if not text.strip():
+            raise InputError(f"{what} {i} is empty: give it some text or leave it out")
+        checked.append(text.encode("utf-8", "replace").decode("utf-8"))
+    if not checked:
+        raise InputError(f"there is no {what}: give at least one")
+    return checked
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

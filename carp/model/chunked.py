@@ -1,0 +1,99 @@
+"""Embedding a batch of any size in the memory of one chunk, with exact gradients.
+
+The paper's "variant of this objective" (CARP, section 3), written as one differentiable operation:
+
+1. Forward: every chunk is embedded without a graph; the random state it starts from is kept.
+2. The caller computes the loss of the whole batch once and so the gradient of every embedding.
+3. Backward: every chunk is embedded again, with a graph, from the same random state (so dropout draws the
+   same masks), and the gradient of its embeddings is pushed through. The sum over chunks is handed to
+   autograd at once: each parameter receives its gradient a single time per step, so whatever hooks on to
+   that (DistributedDataParallel, DeepSpeed's ZeRO 1 and 2) synchronises once and stays exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from carp.model.texts import TokenizedTexts, plan_chunks
+from carp.model.tower import TextTower
+
+RandomState = tuple[Tensor, Tensor | None]
+
+
+def embed_in_chunks(tower: TextTower, texts: TokenizedTexts, tokens_per_chunk: int | None) -> Tensor:
+    """Embed all texts; differentiable in the tower's parameters.
+
+    Args:
+        tower: the encoder with its projection.
+        texts: ``n`` tokenised texts.
+        tokens_per_chunk: padded tokens per chunk; ``None`` embeds everything at once with an ordinary graph.
+
+    Returns:
+        [n, dim] embeddings of unit length.
+    """
+    if tokens_per_chunk is None:
+        return tower.embed(texts, torch.arange(len(texts)))
+    parameters = [p for p in tower.parameters() if p.requires_grad]
+    return _EmbedTwice.apply(tower, texts, plan_chunks(texts.lengths, tokens_per_chunk), *parameters)
+
+
+class _EmbedTwice(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, tower: TextTower, texts: TokenizedTexts, chunks: list[Tensor], *parameters: Tensor
+    ) -> Tensor:
+        device = next(tower.parameters()).device
+        ctx.tower, ctx.texts, ctx.chunks, ctx.device = tower, texts, chunks, device
+        ctx.parameters = parameters
+        ctx.autocast = _autocast_settings(device.type)
+        ctx.states = []
+        embeds = []
+        for rows in chunks:
+            ctx.states.append(_random_state(device))
+            embeds.append(tower.embed(texts, rows))
+        # Weights that autocast has cast while gradients were off must not serve the second pass.
+        torch.clear_autocast_cache()
+        return torch.cat(embeds)[torch.cat(chunks).argsort().to(device)]
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        (grad_embeds,) = grad_outputs
+        totals = [torch.zeros_like(p) for p in ctx.parameters]
+        for rows, state in zip(ctx.chunks, ctx.states, strict=True):
+            with torch.enable_grad(), _replayed(state, ctx.device), torch.autocast(**ctx.autocast):
+                embeds = ctx.tower.embed(ctx.texts, rows)
+            # autograd.grad, not backward: the parameters' own hooks must not fire for every chunk.
+            gradients = torch.autograd.grad(
+                embeds, ctx.parameters, grad_embeds[rows.to(ctx.device)], allow_unused=True
+            )
+            for total, gradient in zip(totals, gradients, strict=True):
+                if gradient is not None:
+                    total += gradient
+        return None, None, None, *totals
+
+
+def _autocast_settings(device_type: str) -> dict[str, Any]:
+    return {
+        "device_type": device_type,
+        "dtype": torch.get_autocast_dtype(device_type),
+        "enabled": torch.is_autocast_enabled(device_type),
+    }
+
+
+def _random_state(device: torch.device) -> RandomState:
+    on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    return torch.get_rng_state(), on_device
+
+
+@contextmanager
+def _replayed(state: RandomState, device: torch.device) -> Iterator[None]:
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.set_rng_state(state[0])
+        if state[1] is not None:
+            torch.cuda.set_rng_state(state[1], device)
+        yield

@@ -1,0 +1,1 @@
+"""Training: the exact large-batch step, the loop around it, checkpoints, metrics and plots."""

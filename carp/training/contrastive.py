@@ -1,0 +1,108 @@
+"""One contrastive step over all pairs of all processes, with the exact gradient left in ``.grad``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from carp.distributed import gather_rows, process_count, process_rank
+from carp.errors import NonFiniteLossError
+from carp.loss import clip_loss, false_negatives, similarity_logits, top_k_accuracy
+from carp.model.carp_model import CarpModel
+from carp.model.texts import TokenizedTexts
+
+
+class ContrastiveResult(NamedTuple):
+    """What a step measured, over the pairs of all processes.
+
+    Attributes:
+        loss: scalar, the mean over the global batch.
+        accuracy: scalar, top-1 accuracy within the batch, the mean of both directions.
+    """
+
+    loss: Tensor
+    accuracy: Tensor
+
+
+def contrastive_backward(
+    model: nn.Module,
+    passages: TokenizedTexts | Mapping[str, Any],
+    critiques: TokenizedTexts | Mapping[str, Any],
+    *,
+    tokens_per_chunk: int | None = 8192,
+    groups: Tensor | None = None,
+    backward: Callable[[Tensor], None] | None = None,
+) -> ContrastiveResult:
+    """Leave the exact gradient of the CLIP loss over the global batch in every parameter's ``.grad``.
+
+    The batch may be of any size: texts are embedded in chunks, twice (see :mod:`carp.model.chunked`), so a
+    step takes the memory of one chunk and of the embeddings. On several processes the global batch is the
+    joined batches of all; the gradient is that of its mean loss, the same as on one process.
+
+    Args:
+        model: a :class:`~carp.CarpModel`, or one wrapped by DistributedDataParallel or a DeepSpeed engine.
+        passages, critiques: ``n`` texts each, as a tokenizer returns them (``input_ids``,
+            ``attention_mask``); pair ``i`` is passage ``i`` with critique ``i``. The same ``n`` on every process.
+        tokens_per_chunk: padded tokens that are embedded at once; ``None``: everything at once.
+        groups: [n] int64; pairs of one group are not each other's negatives (-1: of no group). Pairs with
+            the same passage or the same critique never are.
+        backward: runs the backward pass of a scalar, e.g. ``accelerator.backward``; by default the engine's
+            own or ``Tensor.backward``.
+
+    Returns:
+        The loss and the accuracy of the global batch.
+
+    Raises:
+        NonFiniteLossError: if the loss is NaN or infinite; no gradient is written then.
+        ValueError: if there are not as many passages as critiques, or the model is not wrapped although
+            there are several processes.
+    """
+    passages, critiques = TokenizedTexts.of(passages), TokenizedTexts.of(critiques)
+    if len(passages) != len(critiques):
+        raise ValueError(f"{len(passages)} passages and {len(critiques)} critiques do not make pairs")
+    processes = process_count()
+    if processes > 1 and isinstance(model, CarpModel):
+        raise ValueError("on several processes, wrap the model first: accelerator.prepare or DDP")
+
+    passage_embeds, critique_embeds, scale = model(passages, critiques, tokens_per_chunk)
+    ignore = _false_negatives(passages, critiques, groups).to(scale.device)
+    result, gradients = _loss_and_gradients(passage_embeds, critique_embeds, scale, ignore)
+    if not result.loss.isfinite():
+        raise NonFiniteLossError(f"the loss is {result.loss.item()}")
+
+    # Wrappers average gradients over the processes. Each process holds the embeddings' gradients of its own
+    # pairs only, so they are to be summed; the temperature's gradient is complete on each.
+    surrogate = scale * gradients[2]
+    for embeds, gradient in zip((passage_embeds, critique_embeds), gradients, strict=False):
+        surrogate = surrogate + processes * (embeds * gradient).sum()
+    (backward or getattr(model, "backward", Tensor.backward))(surrogate)
+    return result
+
+
+def _false_negatives(passages: TokenizedTexts, critiques: TokenizedTexts, groups: Tensor | None) -> Tensor:
+    labels = [passages.fingerprints(), critiques.fingerprints()]
+    if groups is not None:
+        labels.append(groups.cpu())
+    return false_negatives(*gather_rows(torch.stack(labels, dim=1)).unbind(dim=1))
+
+
+def _loss_and_gradients(
+    passage_embeds: Tensor, critique_embeds: Tensor, scale: Tensor, ignore: Tensor
+) -> tuple[ContrastiveResult, list[Tensor]]:
+    """The loss of the global batch, and its gradients with respect to this process's embeddings and scale."""
+    everyone = [gather_rows(embeds.detach()).requires_grad_() for embeds in (passage_embeds, critique_embeds)]
+    leaf = scale.detach().requires_grad_()
+    with torch.enable_grad(), torch.autocast(scale.device.type, enabled=False):
+        logits = similarity_logits(*everyone, leaf)
+        loss = clip_loss(logits, ignore)
+    *embed_gradients, scale_gradient = torch.autograd.grad(loss, [*everyone, leaf])
+    accuracy = (top_k_accuracy(logits, 1, ignore) + top_k_accuracy(logits.T, 1, ignore)) / 2
+    own = _own_rows(len(passage_embeds))
+    return ContrastiveResult(loss.detach(), accuracy), [*(g[own] for g in embed_gradients), scale_gradient]
+
+
+def _own_rows(n: int) -> slice:
+    return slice(process_rank() * n, (process_rank() + 1) * n)

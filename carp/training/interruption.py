@@ -1,0 +1,62 @@
+"""Ctrl-C and SIGTERM end a run after the step in progress, with a checkpoint."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType, TracebackType
+
+import torch
+from accelerate import Accelerator
+
+from carp.config import TrainingConfig
+from carp.distributed import gather_rows
+from carp.errors import CarpError
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruption:
+    """While entered, notes signals instead of dying of them; a second one ends the process at once."""
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self._received = 0
+        self._signal = 0
+
+    def __enter__(self) -> Interruption:
+        self._previous = {number: signal.signal(number, self._note) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._received:
+            signal.signal(number, self._previous[signal.Signals(number)])
+            signal.raise_signal(number)
+        self._received = number
+        if self._accelerator.is_main_process:
+            print(
+                "\nstopping after this step, with a checkpoint (once more: at once, without)",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def agreed(self) -> bool:
+        """Whether any process received a signal; every process gets the same answer."""
+        flags = gather_rows(torch.tensor([self._received]))
+        self._signal = int(flags.max())
+        return self._signal > 0
+
+    def error(self, config: TrainingConfig, step: int) -> CarpError:
+        """What ends the run: says how to continue, and carries the shell's exit code for the signal."""
+        error = CarpError(
+            f"interrupted after step {step} of {config.train.steps}; the checkpoint is written: continue with the "
+            f"same command and --resume"
+        )
+        error.exit_code = 128 + self._signal
+        return error
