@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from carp.errors import CarpError, InputError
     from carp.model.carp_model import CarpModel
     from carp.model.configuration import CarpConfig
+    from carp.scoring.loading import load
+    from carp.scoring.score import score
     from carp.training.contrastive import contrastive_backward
 
 _HOMES = {
@@ -20,9 +22,11 @@ _HOMES = {
     "CarpModel": "carp.model.carp_model",
     "InputError": "carp.errors",
     "contrastive_backward": "carp.training.contrastive",
+    "load": "carp.scoring.loading",
+    "score": "carp.scoring.score",
 }
 
-__all__ = ["CarpConfig", "CarpError", "CarpModel", "InputError", "contrastive_backward"]
+__all__ = ["CarpConfig", "CarpError", "CarpModel", "InputError", "contrastive_backward", "load", "score"]
 __version__ = "0.1.0"
 
 

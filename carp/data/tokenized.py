@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -23,6 +20,7 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from carp.data.pairs import Pair, pairs_path, read_pairs
 from carp.errors import InputError
+from carp.files import written_folder
 from carp.model.texts import TokenizedTexts
 
 MIN_CHARACTERS = 8  # shorter texts say nothing (CARP, section 2.2.3)
@@ -106,7 +104,8 @@ def tokenize_pairs(
     folder = cache / "tokenized" / key
     if not folder.exists():
         cut = {side: _cutter(tokenizer, limits[side]) for side, tokenizer in tokenizers.items()}
-        _write_atomically(folder, lambda target: _tokenize_into(target, source, cut, progress))
+        with written_folder(folder) as draft:
+            _tokenize_into(draft, source, cut, progress)
     return TokenizedPairs(folder)
 
 
@@ -181,17 +180,6 @@ def _hash(kind: str, text: str) -> int:
 def _blocks(pairs: Iterator[Pair], size: int) -> Iterator[list[Pair]]:
     while block := list(islice(pairs, size)):
         yield block
-
-
-def _write_atomically(folder: Path, write: Callable[[Path], None]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        write(temporary)
-        if not folder.exists():
-            os.replace(temporary, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def split_rows(units: NDArray[np.int64], validation_pairs: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

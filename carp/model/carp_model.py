@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import torch
 import transformers.initialization as init
-from huggingface_hub import HfApi
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
@@ -22,6 +21,7 @@ from carp.model.card import basic_card
 from carp.model.chunked import embed_in_chunks
 from carp.model.configuration import INITIAL_LOGIT_SCALE, LOGIT_SCALE_BOUNDS, CarpConfig
 from carp.model.encoders import load_encoder_config, load_tokenizer, quiet_loading, resolve_encoder
+from carp.model.hub import push_folder
 from carp.model.texts import TokenizedTexts, plan_chunks
 from carp.model.tower import TextTower, without_pooler
 
@@ -153,16 +153,15 @@ class CarpModel(PreTrainedModel):
         """Upload everything that ``save_pretrained`` writes; returns the commit's address."""
         with tempfile.TemporaryDirectory() as folder:
             self.save_pretrained(folder, **options)
-            api = HfApi(token=token)
-            repo = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-            commit = api.upload_folder(
-                repo_id=repo,
-                folder_path=folder,
-                commit_message=commit_message,
+            return push_folder(
+                Path(folder),
+                repo_id,
+                private=private,
                 revision=revision,
+                message=commit_message,
+                token=token,
                 create_pr=create_pr,
             )
-        return str(commit.commit_url)
 
     # -- training --------------------------------------------------------------------------------------
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from accelerate import Accelerator
 from tqdm.auto import tqdm
+
+from carp.files import written_file
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
@@ -49,9 +50,8 @@ class Reporter:
     def _drop_lines_after(self, step: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         kept = [record for record in read_metrics(self.path) if record["step"] <= step] if step else []
-        draft = self.path.with_suffix(".draft")
-        draft.write_text("".join(json.dumps(record) + "\n" for record in kept))
-        os.replace(draft, self.path)
+        with written_file(self.path) as draft:
+            draft.write_text("".join(json.dumps(record) + "\n" for record in kept))
 
     def step(self, metrics: dict[str, float]) -> None:
         """Metrics of one training step."""

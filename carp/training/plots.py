@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from carp.files import written_file
 from carp.training.metrics import read_metrics
 
 
@@ -37,6 +37,5 @@ def plot_curves(metrics: Path, target: Path) -> None:
     accuracy.set_ylim(bottom=0)
     loss.legend()
     accuracy.legend(fontsize="small")
-    draft = target.with_name(f".{target.name}")
-    figure.savefig(draft, dpi=150, format="png")
-    os.replace(draft, target)
+    with written_file(target) as draft:
+        figure.savefig(draft, dpi=150, format="png")

@@ -1,0 +1,47 @@
+"""Bar plots of scores."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from carp.errors import InputError
+from carp.files import written_file
+
+MAX_STORIES = 8
+
+
+def plot_scores(scores: NDArray[np.float32], stories: Sequence[str], reviews: Sequence[str], target: Path) -> None:
+    """Draw one bar per review and story, the best-fitting review of the first story on top.
+
+    Args:
+        scores: [n_stories, n_reviews] cosines.
+        stories: names of the stories.
+        reviews: the reviews.
+        target: PNG file to write.
+
+    Raises:
+        InputError: if there are more stories than colours can tell apart.
+    """
+    from matplotlib.figure import Figure
+
+    if len(stories) > MAX_STORIES:
+        raise InputError(f"--plot draws {MAX_STORIES} stories at most, not {len(stories)}: plot fewer")
+    order = np.argsort(scores[0])
+    height = 0.8 / len(stories)
+    figure = Figure(figsize=(8, 1 + len(reviews) * (0.25 + 0.15 * len(stories))), layout="constrained")
+    axis = figure.subplots()
+    for i, (name, row) in enumerate(zip(stories, scores, strict=True)):
+        offset = (len(stories) - 1) / 2 - i
+        axis.barh(np.arange(len(reviews)) + offset * height, row[order], height, label=name)
+    axis.set_yticks(range(len(reviews)), [textwrap.shorten(reviews[i], 60, placeholder=" ...") for i in order])
+    axis.axvline(0, color="black", linewidth=0.8)
+    axis.set_xlabel("cosine similarity")
+    axis.grid(axis="x", alpha=0.3)
+    axis.legend()
+    with written_file(target) as draft:
+        figure.savefig(draft, dpi=150, format="png")

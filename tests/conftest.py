@@ -1,0 +1,71 @@
+"""Shared fixtures: tiny RoBERTa models built from random weights, no network."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Set before any library reads them: no test may reach a hub, wherever it runs.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.pop("CARP_MODEL", None)
+
+import pytest
+import torch
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+from carp.data.pairs import read_pairs
+from carp.model.carp_model import CarpModel
+from carp.model.configuration import CarpConfig
+from carp.model.encoders import train_tokenizer
+
+REPOSITORY = Path(__file__).parent.parent
+SHARED_DATA = REPOSITORY.parent / "shared" / "data"
+CONTEXT = 48
+
+
+def shared_data(name: str) -> Path:
+    """A file of the shared data folder; skips the test where it is absent."""
+    path = SHARED_DATA / name
+    if not path.exists():
+        pytest.skip(f"the shared data set {name} is not beside this checkout")
+    return path
+
+
+def tiny_config(vocab_size: int = 600, **changes: object) -> CarpConfig:
+    encoder = {
+        "model_type": "roberta",
+        "vocab_size": vocab_size,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": CONTEXT + 2,
+        "pad_token_id": 1,
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+    }
+    defaults = {"projection_dim": 24, "max_passage_tokens": CONTEXT, "max_critique_tokens": CONTEXT}
+    return CarpConfig(passage_config=encoder, critique_config=dict(encoder), **(defaults | changes))
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerBase:
+    texts = (text for pair in read_pairs("sample") for text in pair[:2])
+    return train_tokenizer(texts, 600, CONTEXT)
+
+
+@pytest.fixture
+def model(tokenizer: PreTrainedTokenizerBase) -> CarpModel:
+    """A tiny CARP model with random weights and real tokenizers, in evaluation mode."""
+    torch.manual_seed(0)
+    made = CarpModel(tiny_config(len(tokenizer))).eval()
+    made.passage_tokenizer = made.critique_tokenizer = tokenizer
+    return made
+
+
+@pytest.fixture
+def model_folder(model: CarpModel, tmp_path: Path) -> Path:
+    """The same model, saved."""
+    model.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
