@@ -8,6 +8,7 @@ from pathlib import Path
 # Set before any library reads them: no test may reach a hub, wherever it runs.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: a second thread only waits for the first
 os.environ.pop("CARP_MODEL", None)
 
 import pytest

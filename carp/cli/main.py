@@ -59,7 +59,7 @@ def run(application: typer.Typer) -> None:
 def quieten_libraries() -> None:
     """Keep the libraries' own bars and warnings off the terminal; errors come as carp's own lines."""
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    os.environ.setdefault("TRANSFORMERS_NO_TQDM", "1")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     logging.getLogger("DeepSpeed").setLevel(logging.ERROR)

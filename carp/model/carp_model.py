@@ -20,7 +20,7 @@ from carp.errors import InputError
 from carp.model.card import basic_card
 from carp.model.chunked import embed_in_chunks
 from carp.model.configuration import INITIAL_LOGIT_SCALE, LOGIT_SCALE_BOUNDS, CarpConfig
-from carp.model.encoders import load_encoder_config, load_tokenizer, quiet_loading, resolve_encoder
+from carp.model.encoders import load_encoder_config, load_tokenizer, quiet_transformers, resolve_encoder
 from carp.model.hub import push_folder
 from carp.model.texts import TokenizedTexts, plan_chunks
 from carp.model.tower import TextTower, without_pooler
@@ -38,7 +38,7 @@ class CarpModel(PreTrainedModel):
     live in the same folder.
 
     Attributes:
-        logit_scale: scalar parameter; the loss multiplies cosines by its exponential.
+        logit_scale: parameter [1]; the loss multiplies cosines by its exponential.
         passage_tokenizer, critique_tokenizer: needed by ``encode_passages`` and ``encode_critiques``.
     """
 
@@ -53,7 +53,8 @@ class CarpModel(PreTrainedModel):
         super().__init__(config)
         self.passage_tower = TextTower(config.passage_config, config.projection_dim, config.pooling)
         self.critique_tower = TextTower(config.critique_config, config.projection_dim, config.pooling)
-        self.logit_scale = nn.Parameter(torch.tensor(INITIAL_LOGIT_SCALE))
+        # Of shape [1], not [], because DeepSpeed cannot broadcast a tensor without dimensions.
+        self.logit_scale = nn.Parameter(torch.tensor([INITIAL_LOGIT_SCALE]))
         self.passage_tokenizer: PreTrainedTokenizerBase | None = None
         self.critique_tokenizer: PreTrainedTokenizerBase | None = None
         self.post_init()
@@ -97,7 +98,7 @@ class CarpModel(PreTrainedModel):
 
     def _load_encoder(self, side: str, name: str) -> None:
         tower = getattr(self, f"{side}_tower")
-        with quiet_loading():
+        with quiet_transformers():
             encoder = AutoModel.from_pretrained(
                 resolve_encoder(name), use_safetensors=True, **without_pooler(tower.encoder.config)
             )
@@ -118,20 +119,26 @@ class CarpModel(PreTrainedModel):
         Raises:
             InputError: if there is no CARP checkpoint under this name.
         """
+        wants_info = kwargs.pop("output_loading_info", False)
         try:
-            loaded = super().from_pretrained(name, *args, use_safetensors=True, **kwargs)
+            with quiet_transformers():
+                model, info = super().from_pretrained(
+                    name, *args, use_safetensors=True, output_loading_info=True, **kwargs
+                )
+                hub = {key: value for key, value in kwargs.items() if key in HUB_OPTIONS}
+                for side in ("passage", "critique"):
+                    tokenizer = AutoTokenizer.from_pretrained(name, subfolder=f"{side}_tokenizer", **hub)
+                    setattr(model, f"{side}_tokenizer", tokenizer)
         except (OSError, ValueError) as error:
             raise InputError(f"cannot load a CARP model from {str(name)!r}: {_first_line(error)}") from error
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        hub = {key: value for key, value in kwargs.items() if key in HUB_OPTIONS}
-        for side in ("passage", "critique"):
-            tokenizer = AutoTokenizer.from_pretrained(name, subfolder=f"{side}_tokenizer", **hub)
-            setattr(model, f"{side}_tokenizer", tokenizer)
-        return loaded
+        if absent := sorted(info["missing_keys"]):
+            raise InputError(f"{name}: no whole CARP model: {len(absent)} weights are missing, e.g. {absent[0]}")
+        return (model, info) if wants_info else model
 
     def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
         """Write config, safetensors, tokenizers and (where there is none yet) a model card to a folder."""
-        super().save_pretrained(save_directory, *args, **kwargs)
+        with quiet_transformers():
+            super().save_pretrained(save_directory, *args, **kwargs)
         folder = Path(save_directory)
         for side in ("passage", "critique"):
             if (tokenizer := getattr(self, f"{side}_tokenizer")) is not None:
@@ -184,7 +191,7 @@ class CarpModel(PreTrainedModel):
         return (
             embed_in_chunks(self.passage_tower, TokenizedTexts.of(passages), tokens_per_chunk),
             embed_in_chunks(self.critique_tower, TokenizedTexts.of(critiques), tokens_per_chunk),
-            self.logit_scale.exp(),
+            self.logit_scale.exp().squeeze(),
         )
 
     @torch.no_grad()

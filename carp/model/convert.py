@@ -89,7 +89,7 @@ def _rename(old: Mapping[str, Tensor], path: str | Path) -> dict[str, Tensor]:
     for name, wanted in NAMES.items():
         if wanted not in new:
             raise InputError(f"{path}: no checkpoint of the paper's code (it has no {name})")
-    new["logit_scale"] = new["logit_scale"].reshape(())
+    new["logit_scale"] = new["logit_scale"].reshape(1)
     return new
 
 

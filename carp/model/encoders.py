@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import try_to_load_from_cache
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -69,17 +70,23 @@ def _cannot_load(what: str, name: str, error: Exception) -> str:
 
 
 @contextmanager
-def quiet_loading() -> Iterator[None]:
-    """Hide transformers' report on loading: that an encoder's pooler is not read is meant."""
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+def quiet_transformers() -> Iterator[None]:
+    """Hide transformers' bars of loading and saving, and its report that an encoder's pooler is not read.
+
+    Downloads keep their bars.
+    """
+    verbosity = logging.get_verbosity()
+    bars = logging.set_tqdm_hook(_no_bar)
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+        logging.set_tqdm_hook(bars)
+
+
+def _no_bar(factory: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return factory(*args, **{**kwargs, "disable": True})
 
 
 def with_quote_token(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:

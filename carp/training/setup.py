@@ -37,6 +37,8 @@ def make_accelerator(config: TrainingConfig) -> Accelerator:
             divided, or for DeepSpeed's ZeRO-3.
     """
     _check_launch()
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # else an installed DeepSpeed warns, even where unused
     on_cpus = int(os.environ.get("WORLD_SIZE", 1)) > 1 and not torch.cuda.is_available()
     deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"
     accelerator = Accelerator(
@@ -129,8 +131,9 @@ def _random_model(settings: ModelSettings, data: str) -> CarpModel:
 
 def make_optimizer(model: CarpModel, settings: TrainSettings) -> AdamW:
     """AdamW; no weight decay on biases, norms and the logit scale, which has a learning rate of its own."""
-    decayed = [p for p in model.parameters() if p.requires_grad and p.ndim >= 2]
-    plain = [p for p in model.parameters() if p.requires_grad and p.ndim == 1]
+    trained = [p for p in model.parameters() if p.requires_grad and p is not model.logit_scale]
+    decayed = [p for p in trained if p.ndim >= 2]
+    plain = [p for p in trained if p.ndim < 2]
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay, "lr": settings.lr},
         {"params": plain, "weight_decay": 0.0, "lr": settings.lr},

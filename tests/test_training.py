@@ -1,0 +1,273 @@
+"""Whole training runs: what they leave behind, how they resume, how they stop."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from accelerate.state import AcceleratorState, PartialState
+from training_runs import finish, start, tiny_options, training_command
+
+import carp
+from carp.config import load_config
+from carp.errors import CarpError, InputError
+from carp.model.carp_model import CarpModel
+from carp.model.configuration import LOGIT_SCALE_BOUNDS
+from carp.training.checkpoints import Checkpoints
+from carp.training.loop import train
+from carp.training.metrics import read_metrics
+
+
+@pytest.fixture(autouse=True)
+def fresh_accelerator() -> Iterator[None]:
+    yield
+    AcceleratorState._reset_state()
+    PartialState._reset_state()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """An uninterrupted run of the tiny model in a process of its own."""
+    output = tmp_path_factory.mktemp("finished") / "run"
+    finish(training_command(tiny_options(output, cache)))
+    return output
+
+
+def run(output: Path, cache: Path, *options: str) -> Path:
+    return train(load_config("carp_nano", tiny_options(output, cache, *options)))
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+def test_a_finished_run_is_a_checkpoint_with_card_curves_and_metrics(finished: Path) -> None:
+    model = carp.load(finished, device="cpu")
+    scores = carp.score("A story about a dog that ran home.", model=model)
+    assert scores.shape == (9,)
+    assert np.isfinite(scores).all()
+    card = (finished / "README.md").read_text()
+    assert "12 steps of 32 pairs" in card
+    assert "| 0 |" in card
+    assert "torch:" in card
+    assert (finished / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_metrics_hold_every_step_and_every_validation(finished: Path) -> None:
+    records = read_metrics(finished / "metrics.jsonl")
+    assert [r["step"] for r in records if "loss" in r] == list(range(1, 13))
+    assert [r["step"] for r in records if "validation_loss" in r] == [0, 4, 8, 12]
+    rates = [r["learning_rate"] for r in records if "loss" in r]
+    assert rates[0] == 0  # the first of the warm-up's steps
+    assert max(rates) == pytest.approx(2e-3)
+    assert rates[-1] < 0.1 * max(rates)
+
+
+def test_the_best_and_the_newest_checkpoints_are_kept(finished: Path) -> None:
+    records = read_metrics(finished / "metrics.jsonl")
+    validations = [r for r in records if "validation_loss" in r and r["step"] > 0]
+    best = max(validations, key=lambda r: (r["validation_accuracy"], r["step"]))["step"]
+    kept = Checkpoints(finished, 2).steps()
+    assert kept[-1] == 12
+    assert best in kept
+    assert len(kept) <= 3
+    assert weights(finished) == weights(Checkpoints(finished, 2).path(best))
+    assert not list(finished.glob(".*"))
+    assert not list((finished / "checkpoints").glob(".*"))
+
+
+NO_DROPOUT = ["model.architecture.hidden_dropout_prob=0", "model.architecture.attention_probs_dropout_prob=0"]
+
+
+def test_training_learns(tmp_path: Path, cache: Path) -> None:
+    options = ["train.steps=60", "train.lr=5e-3", "train.evaluate_every=60", "train.save_every=60", *NO_DROPOUT]
+    output = run(tmp_path / "run", cache, *options)
+    losses = [r["loss"] for r in read_metrics(output / "metrics.jsonl") if "loss" in r]
+    assert np.mean(losses[:5]) == pytest.approx(math.log(32), rel=0.1)  # at first, chance among 32
+    assert np.mean(losses[-5:]) < 0.75 * math.log(32)
+
+
+def test_the_logit_scale_is_clamped(tmp_path: Path, cache: Path) -> None:
+    # A wild learning rate drives the temperature beyond its bounds in one step.
+    output = run(tmp_path / "run", cache, "train.steps=6", "train.logit_scale_lr=50", "train.lr=1e-9")
+    temperatures = [r["temperature"] for r in read_metrics(output / "metrics.jsonl") if "loss" in r]
+    low, high = (math.exp(bound) for bound in LOGIT_SCALE_BOUNDS)
+    assert all(low * 0.999 <= t <= high * 1.001 for t in temperatures)
+    assert any(t == pytest.approx(bound, rel=1e-3) for t in temperatures for bound in (low, high))
+
+
+@pytest.mark.parametrize("options", [["train.precision=bf16"], ["train.gradient_checkpointing=true"], ["train.schedule=linear"], ["model.projection_dim=null", "model.pooling=cls"]])
+def test_options_train_to_a_finite_loss(tmp_path: Path, cache: Path, options: list[str]) -> None:
+    output = run(tmp_path / "run", cache, "train.steps=3", *options)
+    assert all(math.isfinite(r["loss"]) for r in read_metrics(output / "metrics.jsonl") if "loss" in r)
+
+
+def test_a_loss_that_explodes_stops_the_run_and_keeps_the_last_checkpoint(tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(CarpError, match=r"stopped at step \d+: .*(nan|inf).*last good checkpoint is .*step-0000"):
+        run(tmp_path / "run", cache, "train.lr=1e30", "train.save_every=1", "train.warmup=0.5", "train.steps=40")
+    kept = Checkpoints(tmp_path / "run", 2).latest()
+    assert kept is not None
+    model = CarpModel.from_pretrained(kept)
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
+def test_a_run_continues_from_a_checkpoint_of_another(tmp_path: Path, cache: Path, finished: Path) -> None:
+    options = [o for o in tiny_options(tmp_path / "run", cache) if not o.startswith("model.")]
+    path = tmp_path / "continue.yaml"
+    path.write_text(f"model:\n  checkpoint: {finished}\n")
+    train(load_config(path, [*options, "train.steps=2"]))
+    first = next(r for r in read_metrics(tmp_path / "run" / "metrics.jsonl"))
+    best = max(r["validation_accuracy"] for r in read_metrics(finished / "metrics.jsonl") if "validation_loss" in r and r["step"])
+    assert first["validation_accuracy"] == pytest.approx(best)
+
+
+# -- input ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["train.batch_size=100000"], "do not fill a batch of 100000"),
+        (["data.validation_pairs=100000"], "too few for data.validation_pairs"),
+        (["data.train=missing.jsonl"], "missing.jsonl: no such file"),
+        (["model.max_passage_tokens=4096"], "max_passage_tokens is 4096"),
+        (["model.architecture.hidden_size=15"], "model: "),
+    ],
+)
+def test_unusable_input_is_refused_before_any_work(tmp_path: Path, cache: Path, options, message) -> None:
+    with pytest.raises(InputError, match=message):
+        run(tmp_path / "run", cache, *options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_not_written_over(finished: Path, cache: Path) -> None:
+    with pytest.raises(InputError, match="add --resume"):
+        run(finished, cache)
+
+
+def test_resuming_with_another_configuration_is_refused(finished: Path, cache: Path) -> None:
+    with pytest.raises(InputError, match=r"train\.batch_size=32, not 16"):
+        run(finished, cache, "train.resume=auto", "train.batch_size=16")
+
+
+# -- interruption and resuming -------------------------------------------------------------------------
+
+
+def wait_for_step(output: Path, step: int) -> None:
+    deadline = time.monotonic() + 120
+    while not any(r["step"] >= step and "loss" in r for r in read_metrics(output / "metrics.jsonl")):
+        assert time.monotonic() < deadline, "the run does not advance"
+        time.sleep(0.02)
+
+
+def kill_and_resume(output: Path, cache: Path, kills: int, processes: int, seed: int) -> None:
+    """Kill a run ``kills`` times at random moments, resume it each time, let it end."""
+    generator = random.Random(seed)
+    command = [*training_command(tiny_options(output, cache), processes), "--resume"]
+    for _ in range(kills):
+        process = start(command)
+        wait_for_step(output, generator.randrange(1, 12))
+        time.sleep(generator.uniform(0, 0.3))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    finish(command)
+
+
+@pytest.mark.parametrize(
+    ("kills", "processes"), [(2, 1), pytest.param(10, 1, marks=pytest.mark.slow), pytest.param(10, 2, marks=pytest.mark.slow)]
+)
+def test_a_run_killed_and_resumed_ends_with_the_same_bytes(
+    tmp_path: Path, cache: Path, kills: int, processes: int
+) -> None:
+    plain, killed = tmp_path / "plain", tmp_path / "killed"
+    finish(training_command(tiny_options(plain, cache), processes))
+    kill_and_resume(killed, cache, kills, processes, seed=kills)
+    newest = Checkpoints(plain, 2).path(12), Checkpoints(killed, 2).path(12)
+    assert weights(newest[0]) == weights(newest[1])
+    assert weights(plain) == weights(killed)
+    ours, theirs = (
+        [{k: v for k, v in r.items() if k not in ("seconds", "pairs_per_second")} for r in read_metrics(p / "metrics.jsonl")]
+        for p in (plain, killed)
+    )
+    assert ours == theirs
+
+
+def test_two_processes_resume_to_the_same_bytes(tmp_path: Path, cache: Path) -> None:
+    plain, resumed = tmp_path / "plain", tmp_path / "resumed"
+    finish(training_command(tiny_options(plain, cache), 2))
+    process = start(training_command(tiny_options(resumed, cache), 2))
+    wait_for_step(resumed, 5)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    finish([*training_command(tiny_options(resumed, cache), 2), "--resume"])
+    assert weights(plain) == weights(resumed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path: Path, cache: Path, finished: Path, number: int) -> None:
+    output = tmp_path / "run"
+    process = start(training_command(tiny_options(output, cache)))
+    wait_for_step(output, 2)
+    process.send_signal(number)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "continue with the same command and --resume" in printed
+    assert "Traceback" not in printed
+    latest = Checkpoints(output, 2).latest()
+    step = json.loads((latest / "training.json").read_text())["step"]
+    assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
+    finish([*training_command(tiny_options(output, cache)), "--resume"])
+    assert weights(output) == weights(finished)
+
+
+def test_a_half_written_checkpoint_is_never_loaded(tmp_path: Path, cache: Path, finished: Path) -> None:
+    output = tmp_path / "run"
+    half = output / "checkpoints" / ".step-000006"
+    half.mkdir(parents=True)
+    (half / "model.safetensors").write_bytes(b"half")
+    run(output, cache, "train.resume=auto")
+    assert weights(output) == weights(finished)
+
+
+# -- launching -----------------------------------------------------------------------------------------
+
+
+def test_a_launch_that_lost_its_processes_is_refused(tmp_path: Path, cache: Path) -> None:
+    launcher = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", "2", "--cpu"]
+    process = start([*launcher, *training_command(tiny_options(tmp_path / "run", cache))[1:]])
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "torchrun --nproc_per_node" in printed
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_processes_end_where_one_does(tmp_path: Path, cache: Path) -> None:
+    for processes in (1, 2):
+        finish(training_command(tiny_options(tmp_path / f"run{processes}", cache, *NO_DROPOUT), processes))
+    one, two = (CarpModel.from_pretrained(tmp_path / f"run{n}").state_dict() for n in (1, 2))
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=1e-3, atol=1e-4)
+
+
+def test_trackers_are_fed(tmp_path: Path, cache: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs the extra 'tensorboard'")
+    pytest.importorskip("wandb", reason="needs the extra 'wandb'")
+    options = tiny_options(tmp_path / "run", cache, "train.steps=2", "train.trackers=[tensorboard, wandb]")
+    finish(training_command(options), WANDB_MODE="offline", WANDB_DIR=str(tmp_path), WANDB_SILENT="true")
+    assert list(tmp_path.rglob("events.out.tfevents*"))
+    assert list(tmp_path.rglob("offline-run-*/*.wandb"))
