@@ -188,5 +188,6 @@ def _explain(location: tuple[str, ...], problem: Any) -> str:
 
 
 def _known_keys(section: tuple[str, ...]) -> list[str]:
-    sections = {"model": ModelSettings, "data": DataSettings, "train": TrainSettings}
-    return list((sections[section[0]] if section else TrainingConfig).model_fields)
+    sections: dict[str, type[BaseModel]] = {"model": ModelSettings, "data": DataSettings, "train": TrainSettings}
+    model = sections[section[0]] if section else TrainingConfig
+    return list(model.model_fields)

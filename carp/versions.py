@@ -23,7 +23,10 @@ def _git_revision() -> str | None:
         return None
     try:
         result = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+            ["git", "-C", str(root), "describe", "--always", "--dirty"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
     except OSError:  # no git on this machine
         return None

@@ -3,7 +3,6 @@
 python distributed_worker.py MODEL OUT KIND TOKENS_PER_CHUNK   (launched by torchrun; KIND: ddp, zero1, zero2)
 """
 
-
 import os
 import sys
 from functools import partial

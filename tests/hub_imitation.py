@@ -85,9 +85,7 @@ class HubImitation:
         self._cuts: dict[tuple[str, str], Cut] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler_for(self))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        ).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def stop(self) -> None:
         """Refuse connections from now on."""
@@ -115,7 +113,7 @@ class HubImitation:
                 try:
                     if method == "POST" and headers["authorization"] != f"Bearer {TOKEN}":
                         raise Refusal("Unauthorized", 401)
-                    answer = respond(self, Call(headers, body, **parts))
+                    answer = respond(self, Call(method, headers, body, **parts))
                 except Refusal as refusal:
                     answer = refusal.answer
                 break
@@ -132,10 +130,10 @@ class HubImitation:
                 return files
         raise Refusal("RevisionNotFound")
 
-    def bytes_to_send(self, repo: str, path: str, start: int, length: int) -> int | None:
+    def bytes_to_send(self, call: Call, start: int, length: int) -> int | None:
         """How much of ``length`` bytes from ``start`` leaves before the cut; ``None`` without one."""
-        cut = self._cuts.get((repo, path))
-        if cut is None or cut.times == 0 or start + length <= cut.at:
+        cut = self._cuts.get((call.repo, call.path))
+        if call.method == "HEAD" or cut is None or cut.times == 0 or start + length <= cut.at:
             return None
         if cut.times is not None:
             cut.times -= 1
@@ -146,6 +144,7 @@ class HubImitation:
 class Call:
     """The parts of one request that the routes read."""
 
+    method: str
     headers: Any
     body: bytes
     repo: str = ""
@@ -189,22 +188,13 @@ def show_file(hub: HubImitation, call: Call) -> Answer:
     headers = (commit, ("ETag", f'"{blob_of(content)}"'), ("Accept-Ranges", "bytes"))
     asked = re.fullmatch(r"bytes=(\d+)-(\d*)", call.headers["range"] or "")
     if not asked:
-        return Answer(content, 200, headers, hub.bytes_to_send(call.repo, call.path, 0, len(content)))
+        return Answer(content, 200, headers, hub.bytes_to_send(call, 0, len(content)))
     start, end = int(asked[1]), min(int(asked[2] or len(content) - 1), len(content) - 1)
     if start > end:
         return Answer(status=416, headers=(("Content-Range", f"bytes */{len(content)}"),))
     span = ("Content-Range", f"bytes {start}-{end}/{len(content)}")
-    sent = hub.bytes_to_send(call.repo, call.path, start, end + 1 - start)
+    sent = hub.bytes_to_send(call, start, end + 1 - start)
     return Answer(content[start : end + 1], 206, (*headers, span), sent)
-
-
-def show_file_head(hub: HubImitation, call: Call) -> Answer:
-    """The same headers; a cut only concerns bodies, and must not be used up here."""
-    cuts, hub._cuts = hub._cuts, {}
-    try:
-        return show_file(hub, call)
-    finally:
-        hub._cuts = cuts
 
 
 def show_paths(hub: HubImitation, call: Call) -> Answer:
@@ -252,9 +242,7 @@ def commit(hub: HubImitation, call: Call) -> Answer:
             return Answer(status=400)
     hub.repositories[call.repo][call.revision] = files
     made = commit_of(call.repo, files)
-    return json_answer(
-        {"success": True, "commitOid": made, "commitUrl": f"{hub.url}/{call.repo}/commit/{made}"}
-    )
+    return json_answer({"success": True, "commitOid": made, "commitUrl": f"{hub.url}/{call.repo}/commit/{made}"})
 
 
 def approve_card(hub: HubImitation, call: Call) -> Answer:
@@ -277,8 +265,7 @@ ROUTES: list[tuple[str, Callable[[HubImitation, Call], Answer]]] = [
     ("POST /api/repos/create", create_repository),
     ("POST /api/validate-yaml", approve_card),
     ("GET /api/whoami-v2", show_user),
-    (f"GET /{REPO}/resolve/{REVISION}/(?P<path>.+)", show_file),
-    (f"HEAD /{REPO}/resolve/{REVISION}/(?P<path>.+)", show_file_head),
+    (f"(GET|HEAD) /{REPO}/resolve/{REVISION}/(?P<path>.+)", show_file),
 ]
 
 
@@ -337,9 +324,7 @@ def commit_of(repo: str, files: Files) -> str:
 class Client:
     """A process with its own Hub settings, in which carp loads, pushes and scores."""
 
-    def __init__(
-        self, endpoint: str, home: Path, *, offline: bool = False, token: str | None = TOKEN
-    ) -> None:
+    def __init__(self, endpoint: str, home: Path, *, offline: bool = False, token: str | None = TOKEN) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.cache = home / "hub"
         self._log = home / f"client-{id(self)}.log"
@@ -388,11 +373,7 @@ class Client:
 
 def client_environment(endpoint: str, home: Path, offline: bool, token: str | None = TOKEN) -> dict[str, str]:
     """The settings of a client process; nothing of this machine's own Hub settings gets through."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("HF_", "HUGGING", "TRANSFORM"))
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "HUGGING", "TRANSFORM"))}
     settings = {
         "HF_ENDPOINT": endpoint,
         "HF_HOME": str(home),

@@ -48,7 +48,10 @@ def plain_gradients(
         parts.append(
             [
                 _embed_keeping_graphs(tower, TokenizedTexts.of(texts), tokens_per_chunk)
-                for tower, texts in ((model.passage_tower, own_passages), (model.critique_tower, own_critiques))
+                for tower, texts in (
+                    (model.passage_tower, own_passages),
+                    (model.critique_tower, own_critiques),
+                )
             ]
         )
     passage_embeds, critique_embeds = (torch.cat(side) for side in zip(*parts, strict=True))
@@ -72,6 +75,4 @@ def largest_difference(found: Gradients, expected: Gradients) -> float:
     if found.keys() != expected.keys():
         return float("inf")
     scale = max(float(g.norm()) for g in expected.values())
-    return max(
-        float((found[name] - g).norm()) / max(float(g.norm()), 1e-6 * scale) for name, g in expected.items()
-    )
+    return max(float((found[name] - g).norm()) / max(float(g.norm()), 1e-6 * scale) for name, g in expected.items())

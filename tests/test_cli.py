@@ -65,9 +65,7 @@ def json_rows(outcome: Outcome) -> list[dict[str, object]]:
     return [json.loads(line) for line in outcome.out.splitlines()]
 
 
-def expected_row(
-    name: str, story: str, model: CarpModel, reviews: tuple[str, ...] = REVIEWS
-) -> dict[str, object]:
+def expected_row(name: str, story: str, model: CarpModel, reviews: tuple[str, ...] = REVIEWS) -> dict[str, object]:
     scores = carp.score(story, reviews, model=model)
     return {
         "story_id": name,
@@ -90,9 +88,7 @@ def test_help_of_every_command_has_examples(command: Command, name: str, flag: s
 def test_help_names_every_command(command: Command) -> None:
     outcome = command("--help")
     assert outcome.code == 0
-    assert [
-        name for name in ("score", "train", "info", "convert", "push") if f" {name} " not in outcome.out
-    ] == []
+    assert [name for name in ("score", "train", "info", "convert", "push") if f" {name} " not in outcome.out] == []
 
 
 def test_version(command: Command) -> None:
@@ -114,9 +110,7 @@ def test_importing_carp_imports_no_heavy_library() -> None:
 
 @pytest.mark.parametrize("words", [("--help",), ("score", "--help"), ("train", "--help"), ("--version",)])
 def test_help_imports_no_heavy_library(words: tuple[str, ...]) -> None:
-    code = (
-        f"import sys, atexit; atexit.register(lambda: print({HEAVY})); from carp.cli.main import main; main()"
-    )
+    code = f"import sys, atexit; atexit.register(lambda: print({HEAVY})); from carp.cli.main import main; main()"
     found = python(code, *words)
     assert found.returncode == 0
     assert found.stdout.splitlines()[-1] == "[]"
@@ -215,9 +209,7 @@ def test_bundled_paraphrases(command: Command, model: CarpModel) -> None:
 
 
 @pytest.mark.parametrize(("word", "window"), [("none", None), ("16", 16), ("48", 48), ("context", "context")])
-def test_windows_are_those_of_the_library(
-    command: Command, model: CarpModel, word: str, window: object
-) -> None:
+def test_windows_are_those_of_the_library(command: Command, model: CarpModel, word: str, window: object) -> None:
     long = " ".join([STORY, OTHER] * 20)
     Path("long.txt").write_text(long)
     (row,) = json_rows(command("score", "long.txt", "--json", "--window", word))
@@ -225,9 +217,7 @@ def test_windows_are_those_of_the_library(
     assert row["scores"] == pytest.approx(dict(zip(REVIEWS, scores.tolist(), strict=True)), abs=1e-5)
 
 
-def test_the_model_may_be_named(
-    command: Command, model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_model_may_be_named(command: Command, model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = json_rows(command("score", "story.txt", "--json"))
     monkeypatch.delenv("CARP_MODEL")
     assert json_rows(command("score", "story.txt", "--json", "--model", str(model_folder))) == expected
@@ -272,20 +262,16 @@ UNREADABLE_STORIES = [
     pytest.param("s.txt", b"", "empty", id="empty"),
     pytest.param("s.txt", b" \n\t \n", "empty", id="white-space"),
     pytest.param("s.txt", b"\xef\xbb\xbf", "empty", id="bom-only"),
-    pytest.param(
-        "s.jsonl", b'{"story": "a"}\n{"text": "b"}\n', "row 2: has no text in 'story'", id="no-story"
-    ),
+    pytest.param("s.jsonl", b'{"story": "a"}\n{"text": "b"}\n', "row 2: has no text in 'story'", id="no-story"),
     pytest.param("s.jsonl", b'{"story": " "}\n', "row 1: has no text in 'story'", id="empty-story"),
     pytest.param("s.jsonl", b"{broken\n", "row 1: not valid JSON", id="broken-json"),
     pytest.param("s.jsonl", b"", "the file is empty", id="empty-json-lines"),
-    pytest.param("s.jsonl", b"\n\n", "no story", id="no-rows"),
+    pytest.param("s.jsonl", b"\n\n", "s.jsonl: holds no", id="no-rows"),
 ]
 
 
 @pytest.mark.parametrize(("name", "content", "words"), UNREADABLE_STORIES)
-def test_an_unreadable_story_is_one_line(
-    command: Command, name: str, content: bytes | None, words: str
-) -> None:
+def test_an_unreadable_story_is_one_line(command: Command, name: str, content: bytes | None, words: str) -> None:
     if content is not None:
         Path(name).write_bytes(content)
     outcome = command("score", "story.txt", name)
@@ -377,15 +363,11 @@ def test_no_model_at_all_is_one_line(command: Command, monkeypatch: pytest.Monke
         (("convert", "none.pt", "out"), "none.pt: no such file"),
     ],
 )
-def test_errors_of_other_commands_are_one_line(
-    command: Command, words: tuple[str, ...], message: str
-) -> None:
+def test_errors_of_other_commands_are_one_line(command: Command, words: tuple[str, ...], message: str) -> None:
     assert_one_line(command(*words), message)
 
 
-def test_an_interruption_ends_with_130_and_no_traceback(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_ends_with_130_and_no_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(paths: list[str]) -> None:
         raise KeyboardInterrupt
 
@@ -415,9 +397,7 @@ def number_behind(label: str, text: str) -> int:
 
 
 @pytest.mark.parametrize(("name", "millions"), [("carp_tiny", 58), ("carp_base", 252), ("carp_large", 715)])
-def test_info_counts_the_papers_parameters_with_and_without_poolers(
-    command: Command, name: str, millions: int
-) -> None:
+def test_info_counts_the_papers_parameters_with_and_without_poolers(command: Command, name: str, millions: int) -> None:
     outcome = command("info", name)
     assert (outcome.code, outcome.err) == (0, "")
     bare = number_behind("parameters in all", outcome.out)
@@ -438,9 +418,7 @@ def test_info_counts_the_papers_parameters_with_and_without_poolers(
         ("carp_nano", 2, 64, 3000),
     ],
 )
-def test_info_shows_the_architecture(
-    command: Command, name: str, layers: int, width: int, vocabulary: int
-) -> None:
+def test_info_shows_the_architecture(command: Command, name: str, layers: int, width: int, vocabulary: int) -> None:
     out = command("info", name).out
     assert number_behind("layers", out) == layers
     assert number_behind("width", out) == width

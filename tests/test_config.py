@@ -120,9 +120,7 @@ def test_an_override_of_a_left_out_section_makes_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_yaml_round_trip(name: str, tmp_path: Path) -> None:
-    config = load_config(
-        name, ["train.output=runs/Grüße", "train.trackers=[wandb]", "model.projection_dim=null"]
-    )
+    config = load_config(name, ["train.output=runs/Grüße", "train.trackers=[wandb]", "model.projection_dim=null"])
     assert load_config(yaml_file(tmp_path, config.to_yaml())) == config
     assert "Grüße" in config.to_yaml()
 
@@ -218,9 +216,7 @@ def test_precision_no_needs_no_quotes_although_yaml_reads_it_as_false(tmp_path: 
     assert load_config(path).train.precision == "no"
 
 
-@pytest.mark.parametrize(
-    "word", ["steps=3", "train.steps", "train", "=3", "train.=3", ".steps=3", "--train.steps", ""]
-)
+@pytest.mark.parametrize("word", ["steps=3", "train.steps", "train", "=3", "train.=3", ".steps=3", "--train.steps", ""])
 def test_a_word_that_is_no_override_is_refused_with_an_example(word: str) -> None:
     with pytest.raises(InputError, match=r"write options as section\.key=value, e\.g\. train\.lr=1e-4"):
         load_config("carp_nano", [word])

@@ -20,7 +20,14 @@ PAIRS = 12
 
 def torchrun(*command: str, processes: int = 2, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a script in several processes of one thread each."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(processes)]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        str(processes),
+    ]
     return subprocess.run(
         [*launcher, *command],
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},

@@ -108,9 +108,7 @@ def story(tmp_path: Path) -> Path:
 
 
 def files_of(folder: Path) -> Files:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def assert_loaded(answer: dict[str, Any], folder: Path) -> None:
@@ -156,9 +154,7 @@ def test_a_revision_is_loaded_whole(hub: HubImitation, client: Client, folders: 
     on_main, on_second = client.load("org/versions"), client.load("org/versions", revision="v2")
     assert_loaded(on_main, first)
     assert_loaded(on_second, second)
-    assert not torch.allclose(
-        torch.tensor(on_main["passages"]), torch.tensor(on_second["passages"]), atol=1e-3
-    )
+    assert not torch.allclose(torch.tensor(on_main["passages"]), torch.tensor(on_second["passages"]), atol=1e-3)
     cached = try_to_load_from_cache("org/versions", WEIGHTS, client.cache, revision="v2")
     assert Path(str(cached)).read_bytes() == files_of(second)[WEIGHTS]
 
@@ -179,9 +175,7 @@ def test_all_of_a_load_is_one_commit(hub: HubImitation, client: Client, folder: 
     assert len(hub.asked("GET", "/api/models/org/moving(/revision/main)?$")) == 1
 
 
-def test_the_cache_serves_offline(
-    hub: HubImitation, client: Client, offline_client: Client, folder: Path
-) -> None:
+def test_the_cache_serves_offline(hub: HubImitation, client: Client, offline_client: Client, folder: Path) -> None:
     hub.repositories["org/cached"] = {"main": files_of(folder)}
     assert_loaded(client.load("org/cached"), folder)
     assert_loaded(offline_client.load("org/cached"), folder)
@@ -198,9 +192,7 @@ def test_the_cache_serves_at_once_when_the_hub_is_gone(
 
 
 @pytest.mark.parametrize("without_hub", ["offline_client", "cut_off_client"])
-def test_no_cache_and_no_hub_is_one_line(
-    without_hub: str, request: pytest.FixtureRequest, story: Path
-) -> None:
+def test_no_cache_and_no_hub_is_one_line(without_hub: str, request: pytest.FixtureRequest, story: Path) -> None:
     client: Client = request.getfixturevalue(without_hub)
     assert_input_error(client.load("org/never-seen"), "org/never-seen")
     assert_refused(client.carp("score", story, "--model", "org/never-seen"), "org/never-seen")
@@ -273,10 +265,8 @@ def test_a_missing_revision_is_one_line(hub: HubImitation, client: Client, folde
 
 
 @pytest.mark.parametrize("missing", ["config.json", WEIGHTS, "passage_tokenizer", "critique_tokenizer"])
-def test_a_missing_file_is_one_line(
-    hub: HubImitation, client: Client, folder: Path, story: Path, missing: str
-) -> None:
-    repo = f"org/without-{missing}"
+def test_a_missing_file_is_one_line(hub: HubImitation, client: Client, folder: Path, story: Path, missing: str) -> None:
+    repo = f"org/lacking-{len(hub.repositories)}"  # without the missing name, which the message must give
     kept = {path: content for path, content in files_of(folder).items() if not path.startswith(missing)}
     hub.repositories[repo] = {"main": kept}
     assert_input_error(client.load(repo), repo, missing)
@@ -327,9 +317,7 @@ def test_push_to_hub_uploads_what_loads_back(hub: HubImitation, client: Client, 
     assert_loaded(client.load("org/pushed"), folder)
 
 
-def test_carp_push_leaves_the_runs_own_files_at_home(
-    hub: HubImitation, client: Client, run_folder: Path
-) -> None:
+def test_carp_push_leaves_the_runs_own_files_at_home(hub: HubImitation, client: Client, run_folder: Path) -> None:
     answer = client.carp("push", run_folder, "org/run")
     assert (answer["code"], answer["out"].startswith("pushed: ")) == (0, True), answer
     assert set(hub.repositories["org/run"]["main"]) == CHECKPOINT | {"curves.png", "training.yaml"}
@@ -337,9 +325,7 @@ def test_carp_push_leaves_the_runs_own_files_at_home(
     assert_loaded(client.load("org/run"), run_folder)
 
 
-def test_pushing_again_updates_the_repository(
-    hub: HubImitation, client: Client, folders: tuple[Path, Path]
-) -> None:
+def test_pushing_again_updates_the_repository(hub: HubImitation, client: Client, folders: tuple[Path, Path]) -> None:
     first, second = folders
     assert client.carp("push", first, "org/again")["code"] == 0
     assert client.carp("push", second, "org/again")["code"] == 0
@@ -356,12 +342,8 @@ def test_carp_push_makes_the_branch(hub: HubImitation, client: Client, folders: 
     assert_loaded(client.load("org/branches", revision="v2"), second)
 
 
-@pytest.mark.parametrize(
-    "missing", ["config.json", "README.md", WEIGHTS, "passage_tokenizer", "critique_tokenizer"]
-)
-def test_carp_push_refuses_what_is_no_checkpoint(
-    hub: HubImitation, client: Client, folder: Path, missing: str
-) -> None:
+@pytest.mark.parametrize("missing", ["config.json", "README.md", WEIGHTS, "passage_tokenizer", "critique_tokenizer"])
+def test_carp_push_refuses_what_is_no_checkpoint(hub: HubImitation, client: Client, folder: Path, missing: str) -> None:
     for path in folder.rglob("*"):
         if path.is_file() and path.relative_to(folder).as_posix().startswith(missing):
             path.unlink()
@@ -371,9 +353,7 @@ def test_carp_push_refuses_what_is_no_checkpoint(
     assert len(hub.requests) == before
 
 
-def test_carp_push_without_a_folder_uploads_nothing(
-    hub: HubImitation, client: Client, tmp_path: Path
-) -> None:
+def test_carp_push_without_a_folder_uploads_nothing(hub: HubImitation, client: Client, tmp_path: Path) -> None:
     before = len(hub.requests)
     assert_refused(client.carp("push", tmp_path / "nowhere", "org/refused"), "nowhere")
     assert len(hub.requests) == before

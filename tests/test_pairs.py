@@ -96,9 +96,7 @@ FORMATS = [
 
 
 @pytest.mark.parametrize(("name", "write"), FORMATS)
-def test_every_format_gives_the_same_pairs(
-    tmp_path: Path, name: str, write: Callable[[Path, Records], None]
-) -> None:
+def test_every_format_gives_the_same_pairs(tmp_path: Path, name: str, write: Callable[[Path, Records], None]) -> None:
     write(tmp_path / name, RECORDS)
     assert list(read_pairs(tmp_path / name)) == PAIRS
 
@@ -160,9 +158,7 @@ def test_raw_records_without_story_id_are_groups_of_their_own(tmp_path: Path, mi
 @pytest.mark.parametrize(
     ("group", "expected"), [(7, "7"), ("7", "7"), (2.5, "2.5"), (0, "0"), (None, None), ("", None)]
 )
-def test_a_group_becomes_a_string_and_an_empty_one_is_none(
-    tmp_path: Path, group: object, expected: str | None
-) -> None:
+def test_a_group_becomes_a_string_and_an_empty_one_is_none(tmp_path: Path, group: object, expected: str | None) -> None:
     write_jsonl(tmp_path / "pairs.jsonl", [{"passage": "p", "critique": "c", "group": group}])
     assert [pair.group for pair in read_pairs(tmp_path / "pairs.jsonl")] == [expected]
 
@@ -176,9 +172,7 @@ def test_numeric_groups_of_other_formats_become_strings(
 
 
 def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "pairs.jsonl").write_text(
-        '{"passage": "half \\ud83d one", "critique": "whole \\ud83d\\ude00"}\n'
-    )
+    (tmp_path / "pairs.jsonl").write_text('{"passage": "half \\ud83d one", "critique": "whole \\ud83d\\ude00"}\n')
     assert list(read_pairs(tmp_path / "pairs.jsonl")) == [Pair("half ? one", "whole 😀", None)]
 
 
@@ -291,9 +285,7 @@ UNREADABLE = [
     ("name", "content", "words"),
     [pytest.param(*case[1:], id=case[0]) for case in UNREADABLE],
 )
-def test_an_error_names_file_row_and_mend(
-    tmp_path: Path, name: str, content: bytes, words: list[str]
-) -> None:
+def test_an_error_names_file_row_and_mend(tmp_path: Path, name: str, content: bytes, words: list[str]) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
@@ -313,9 +305,7 @@ def test_a_null_in_a_binary_format_is_named_with_its_row(
     assert str(caught.value).startswith(f"{tmp_path / name}, row 2: 'critique' is null")
 
 
-@pytest.mark.parametrize(
-    "name", ["none.jsonl", "no/none.csv", "none", "a/b/none.parquet", "n" * 300 + ".csv"]
-)
+@pytest.mark.parametrize("name", ["none.jsonl", "no/none.csv", "none", "a/b/none.parquet", "n" * 300 + ".csv"])
 def test_a_missing_file_is_named(name: str) -> None:
     with pytest.raises(InputError, match="no such file") as caught:
         list(read_pairs(name))

@@ -109,8 +109,10 @@ def test_padding_on_the_left_and_lists_change_nothing(double, batch) -> None:
 
 
 def left_padded(texts: dict) -> dict:
-    return {name: torch.stack([row.roll(int((1 - m).sum())) for row, m in zip(t, texts["attention_mask"], strict=True)])
-            for name, t in texts.items()}
+    return {
+        name: torch.stack([row.roll(int((1 - m).sum())) for row, m in zip(t, texts["attention_mask"], strict=True)])
+        for name, t in texts.items()
+    }
 
 
 def unpadded(texts: dict) -> dict:

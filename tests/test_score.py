@@ -34,9 +34,7 @@ def long_story() -> str:
     return "\n\n".join(dict.fromkeys(pair.passage for pair in read_pairs("sample")))[:3000]
 
 
-def windows_by_hand(
-    tokenizer: PreTrainedTokenizerBase, text: str, size: int, overlap: int
-) -> list[list[int]]:
+def windows_by_hand(tokenizer: PreTrainedTokenizerBase, text: str, size: int, overlap: int) -> list[list[int]]:
     """Windows of ``size`` tokens cut out of the tokens of the whole text, special tokens added to each."""
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     content = size - 2
@@ -78,9 +76,7 @@ def test_shape_type_and_range(model: CarpModel, story: Any, reviews: Any, shape:
 def test_a_short_story_scores_the_plain_cosine(model: CarpModel) -> None:
     passage, critiques = model.encode_passages(STORY), model.encode_critiques(REVIEWS)
     assert_close(carp.score(STORY, model=model), (passage @ critiques.T)[0])
-    assert_close(
-        carp.score(STORY, model=model), torch.nn.functional.cosine_similarity(passage, critiques).numpy()
-    )
+    assert_close(carp.score(STORY, model=model), torch.nn.functional.cosine_similarity(passage, critiques).numpy())
 
 
 def test_scores_differ_between_stories_and_reviews(model: CarpModel) -> None:
@@ -187,9 +183,7 @@ def test_a_model_without_tokenizers_says_so(model: CarpModel) -> None:
 # -- windows -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("window", "size", "overlap"), [("context", 48, 12), (16, 16, 4), (17, 17, 4), (48, 48, 12)]
-)
+@pytest.mark.parametrize(("window", "size", "overlap"), [("context", 48, 12), (16, 16, 4), (17, 17, 4), (48, 48, 12)])
 def test_a_long_story_is_the_mean_over_its_windows(
     model: CarpModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -282,9 +276,7 @@ def test_a_function_may_paraphrase(model: CarpModel) -> None:
 
 def test_windows_and_paraphrases_go_together(model: CarpModel, long_story: str) -> None:
     stories = [long_story, STORY]
-    expected = [
-        carp.score(stories, PHRASES[review], model=model, window=16).mean(axis=1) for review in PHRASES
-    ]
+    expected = [carp.score(stories, PHRASES[review], model=model, window=16).mean(axis=1) for review in PHRASES]
     found = carp.score(stories, list(PHRASES), model=model, window=16, paraphrases=PHRASES)
     assert_close(found, np.array(expected).T)
 
@@ -302,9 +294,7 @@ def test_windows_and_paraphrases_go_together(model: CarpModel, long_story: str) 
         ({"Dull.": [3]}, "of type int"),
     ],
 )
-def test_paraphrases_that_cannot_be_used_are_refused(
-    model: CarpModel, paraphrases: Any, message: str
-) -> None:
+def test_paraphrases_that_cannot_be_used_are_refused(model: CarpModel, paraphrases: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         carp.score(STORY, "Dull.", model=model, paraphrases=paraphrases)
 
@@ -320,9 +310,7 @@ def save_pegasus(folder: Path) -> str:
     """A tiny Pegasus with random weights, in the form that the Hub's have."""
     folder.mkdir()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(
-            [*REVIEWS, *(p for phrases in bundled_paraphrases().values() for p in phrases)]
-        ),
+        sentence_iterator=iter([*REVIEWS, *(p for phrases in bundled_paraphrases().values() for p in phrases)]),
         model_prefix=str(folder / "spiece"),
         model_type="unigram",
         vocab_size=120,
@@ -392,9 +380,7 @@ def test_pegasus_scores_are_means_over_its_phrases(model: CarpModel, pegasus: Pe
     assert_close(carp.score(STORY, reviews, model=model, paraphrases=pegasus), expected)
 
 
-def test_pegasus_that_writes_nothing_is_reported(
-    pegasus: PegasusParaphraser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pegasus_that_writes_nothing_is_reported(pegasus: PegasusParaphraser, monkeypatch: pytest.MonkeyPatch) -> None:
     end = pegasus._tokenizer.eos_token_id
     monkeypatch.setattr(pegasus._model, "generate", lambda **options: torch.full((4, 2), end))
     assert pegasus(["This is boring."]) == [[]]
@@ -403,9 +389,7 @@ def test_pegasus_that_writes_nothing_is_reported(
 
 
 def test_a_paraphraser_that_cannot_be_loaded_names_the_one_that_works_offline() -> None:
-    with pytest.raises(
-        InputError, match=r"cannot load the paraphraser 'nobody/nothing': .*'bundled' works offline"
-    ):
+    with pytest.raises(InputError, match=r"cannot load the paraphraser 'nobody/nothing': .*'bundled' works offline"):
         PegasusParaphraser("nobody/nothing")
 
 
@@ -462,9 +446,7 @@ def test_texts_that_are_none_are_refused(model: CarpModel, story: Any, reviews: 
 
 
 def test_a_story_over_the_limit_is_refused(model: CarpModel) -> None:
-    with pytest.raises(
-        InputError, match=r"story 2 has 10,000,001 characters: divide it, 10,000,000 is the most"
-    ):
+    with pytest.raises(InputError, match=r"story 2 has 10,000,001 characters: divide it, 10,000,000 is the most"):
         carp.score([STORY, "x" * (score_module.MAX_CHARACTERS + 1)], model=model)
 
 

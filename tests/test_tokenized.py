@@ -173,9 +173,7 @@ def test_the_second_call_reads_the_cache(
 
 
 @pytest.mark.parametrize("change", ["size", "time"])
-def test_a_changed_source_is_tokenised_again(
-    tokenizer: PreTrainedTokenizerBase, tmp_path: Path, change: str
-) -> None:
+def test_a_changed_source_is_tokenised_again(tokenizer: PreTrainedTokenizerBase, tmp_path: Path, change: str) -> None:
     path, pair = tmp_path / "p.jsonl", Pair("A passage of text.", "A critique.", None)
     source = write_pairs(path, [pair])
     assert len(opened(source, tokenizer, tmp_path / "cache")) == 1
@@ -197,9 +195,7 @@ def test_other_limits_do_not_share_a_cache_entry(tokenizer: PreTrainedTokenizerB
     assert opened("sample", tokenizer, tmp_path, (11, 10)).batch(np.array([0])).passages.lengths.max() == 11
 
 
-def test_another_tokenizer_does_not_share_a_cache_entry(
-    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
+def test_another_tokenizer_does_not_share_a_cache_entry(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     from carp.model.encoders import train_tokenizer
 
     other = train_tokenizer(["something else entirely"], 300, 48)
@@ -268,9 +264,7 @@ def test_no_unit_is_on_both_sides_and_the_number_is_exact(values: list[int], wan
 
 
 @given(UNITS, st.integers(1, 40), st.randoms(use_true_random=False))
-def test_the_split_does_not_depend_on_the_order_of_the_rows(
-    values: list[int], wanted: int, random: object
-) -> None:
+def test_the_split_does_not_depend_on_the_order_of_the_rows(values: list[int], wanted: int, random: object) -> None:
     units = as_array(values)
     if wanted >= len(units) or not split_possible(units, wanted):
         return

@@ -95,7 +95,13 @@ NO_DROPOUT = ["model.architecture.hidden_dropout_prob=0", "model.architecture.at
 
 
 def test_training_learns(tmp_path: Path, cache: Path) -> None:
-    options = ["train.steps=60", "train.lr=5e-3", "train.evaluate_every=60", "train.save_every=60", *NO_DROPOUT]
+    options = [
+        "train.steps=60",
+        "train.lr=5e-3",
+        "train.evaluate_every=60",
+        "train.save_every=60",
+        *NO_DROPOUT,
+    ]
     output = run(tmp_path / "run", cache, *options)
     losses = [r["loss"] for r in read_metrics(output / "metrics.jsonl") if "loss" in r]
     assert np.mean(losses[:5]) == pytest.approx(math.log(32), rel=0.1)  # at first, chance among 32
@@ -111,7 +117,15 @@ def test_the_logit_scale_is_clamped(tmp_path: Path, cache: Path) -> None:
     assert any(t == pytest.approx(bound, rel=1e-3) for t in temperatures for bound in (low, high))
 
 
-@pytest.mark.parametrize("options", [["train.precision=bf16"], ["train.gradient_checkpointing=true"], ["train.schedule=linear"], ["model.projection_dim=null", "model.pooling=cls"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["train.precision=bf16"],
+        ["train.gradient_checkpointing=true"],
+        ["train.schedule=linear"],
+        ["model.projection_dim=null", "model.pooling=cls"],
+    ],
+)
 def test_options_train_to_a_finite_loss(tmp_path: Path, cache: Path, options: list[str]) -> None:
     output = run(tmp_path / "run", cache, "train.steps=3", *options)
     assert all(math.isfinite(r["loss"]) for r in read_metrics(output / "metrics.jsonl") if "loss" in r)
@@ -119,7 +133,14 @@ def test_options_train_to_a_finite_loss(tmp_path: Path, cache: Path, options: li
 
 def test_a_loss_that_explodes_stops_the_run_and_keeps_the_last_checkpoint(tmp_path: Path, cache: Path) -> None:
     with pytest.raises(CarpError, match=r"stopped at step \d+: .*(nan|inf).*last good checkpoint is .*step-0000"):
-        run(tmp_path / "run", cache, "train.lr=1e30", "train.save_every=1", "train.warmup=0.5", "train.steps=40")
+        run(
+            tmp_path / "run",
+            cache,
+            "train.lr=1e30",
+            "train.save_every=1",
+            "train.warmup=0.5",
+            "train.steps=40",
+        )
     kept = Checkpoints(tmp_path / "run", 2).latest()
     assert kept is not None
     model = CarpModel.from_pretrained(kept)
@@ -132,7 +153,11 @@ def test_a_run_continues_from_a_checkpoint_of_another(tmp_path: Path, cache: Pat
     path.write_text(f"model:\n  checkpoint: {finished}\n")
     train(load_config(path, [*options, "train.steps=2"]))
     first = next(r for r in read_metrics(tmp_path / "run" / "metrics.jsonl"))
-    best = max(r["validation_accuracy"] for r in read_metrics(finished / "metrics.jsonl") if "validation_loss" in r and r["step"])
+    best = max(
+        r["validation_accuracy"]
+        for r in read_metrics(finished / "metrics.jsonl")
+        if "validation_loss" in r and r["step"]
+    )
     assert first["validation_accuracy"] == pytest.approx(best)
 
 
@@ -189,7 +214,8 @@ def kill_and_resume(output: Path, cache: Path, kills: int, processes: int, seed:
 
 
 @pytest.mark.parametrize(
-    ("kills", "processes"), [(2, 1), pytest.param(10, 1, marks=pytest.mark.slow), pytest.param(10, 2, marks=pytest.mark.slow)]
+    ("kills", "processes"),
+    [(2, 1), pytest.param(10, 1, marks=pytest.mark.slow), pytest.param(10, 2, marks=pytest.mark.slow)],
 )
 def test_a_run_killed_and_resumed_ends_with_the_same_bytes(
     tmp_path: Path, cache: Path, kills: int, processes: int
@@ -201,7 +227,10 @@ def test_a_run_killed_and_resumed_ends_with_the_same_bytes(
     assert weights(newest[0]) == weights(newest[1])
     assert weights(plain) == weights(killed)
     ours, theirs = (
-        [{k: v for k, v in r.items() if k not in ("seconds", "pairs_per_second")} for r in read_metrics(p / "metrics.jsonl")]
+        [
+            {k: v for k, v in r.items() if k not in ("seconds", "pairs_per_second")}
+            for r in read_metrics(p / "metrics.jsonl")
+        ]
         for p in (plain, killed)
     )
     assert ours == theirs

@@ -35,10 +35,12 @@ def score_command(
     reviews: Annotated[str, typer.Option(help="A text file with one review per line.")] = "",
     model: Annotated[str, typer.Option("--model", "-m", help="Folder or Hub id; default: $CARP_MODEL.")] = "",
     paraphrases: Annotated[
-        str, typer.Option(help="Average over paraphrases: bundled, pegasus, or a JSON file {review: [phrases]}.")
+        str,
+        typer.Option(help="Average over paraphrases: bundled, pegasus, or a JSON file {review: [phrases]}."),
     ] = "",
     window: Annotated[
-        str, typer.Option(help="Tokens per window of a long story; none: only its beginning.", metavar="N|none")
+        str,
+        typer.Option(help="Tokens per window of a long story; none: only its beginning.", metavar="N|none"),
     ] = "context",
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON Lines instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw the scores into this PNG file.")] = None,
@@ -99,8 +101,7 @@ def _paraphrases(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(f"{text}: not valid JSON ({error}); write {{review: [paraphrases]}}") from error
     if not isinstance(mapping, dict) or not all(
-        isinstance(phrases, list) and all(isinstance(phrase, str) for phrase in phrases)
-        for phrases in mapping.values()
+        isinstance(phrases, list) and all(isinstance(phrase, str) for phrase in phrases) for phrases in mapping.values()
     ):
         raise InputError(f"{text}: expected an object that maps each review to a list of paraphrases")
     return mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -40,7 +41,7 @@ def train_command(
     from carp.training.loop import train
 
     output = train(resolved)
-    if _is_main_process():
+    if int(os.environ.get("RANK", 0)) == 0:
         print(f"done: {output} is a checkpoint; try  carp score STORY.txt --model {output}")
 
 
@@ -55,9 +56,3 @@ def _print_keys() -> None:
         for name, field in settings.model_fields.items():
             table.add_row(f"{section}.{name}", str(field.get_default(call_default_factory=True)), field.description)
     Console().print(table)
-
-
-def _is_main_process() -> bool:
-    from carp.distributed import process_rank
-
-    return process_rank() == 0

@@ -49,7 +49,7 @@ def _reader_for(path: Path) -> Callable[[Path], Records]:
 def open_text(path: Path) -> IO[str]:
     """Open UTF-8 text, gzip-compressed where the name ends in .gz, with or without a byte order mark."""
     opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig", newline="")  # type: ignore[return-value]
+    return opener(path, "rt", encoding="utf-8-sig", newline="")
 
 
 def _checked_lines(path: Path) -> Iterator[str]:

@@ -67,9 +67,7 @@ class TokenizedPairs:
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """The pairs of the given rows, in that order."""
         taken = self._table.take(pa.array(rows))
-        return Batch(
-            _texts(taken["passage"]), _texts(taken["critique"]), torch.tensor(taken["group"].to_numpy())
-        )
+        return Batch(_texts(taken["passage"]), _texts(taken["critique"]), torch.tensor(taken["group"].to_numpy()))
 
 
 def _texts(column: pa.ChunkedArray) -> TokenizedTexts:

@@ -21,7 +21,7 @@ from carp.model.card import basic_card
 from carp.model.chunked import embed_in_chunks
 from carp.model.configuration import INITIAL_LOGIT_SCALE, LOGIT_SCALE_BOUNDS, CarpConfig
 from carp.model.encoders import load_encoder_config, load_tokenizer, quiet_transformers, resolve_encoder
-from carp.model.hub import push_folder
+from carp.model.hub import check_checkpoint, checkpoint_folder, push_folder
 from carp.model.texts import TokenizedTexts, plan_chunks
 from carp.model.tower import TextTower, without_pooler
 
@@ -90,7 +90,7 @@ class CarpModel(PreTrainedModel):
             InputError: if an encoder cannot be loaded.
         """
         names: dict[str, str] = {"passage": passage, "critique": critique or passage}
-        configs = {f"{side}_config": load_encoder_config(name) for side, name in names.items()}
+        configs: dict[str, Any] = {f"{side}_config": load_encoder_config(name) for side, name in names.items()}
         model = cls(CarpConfig(**configs, **config))
         for side, name in names.items():
             model._load_encoder(side, name)
@@ -111,7 +111,9 @@ class CarpModel(PreTrainedModel):
         setattr(self.config, f"{side}_config", encoder.config)
 
     @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(  # type: ignore[override]
+        cls, name: str | os.PathLike[str], *args: Any, **kwargs: Any
+    ) -> Any:
         """Load a checkpoint folder or Hub repository, tokenizers included.
 
         Takes the options of transformers' ``from_pretrained``. Only safetensors are read.
@@ -120,14 +122,17 @@ class CarpModel(PreTrainedModel):
             InputError: if there is no CARP checkpoint under this name.
         """
         wants_info = kwargs.pop("output_loading_info", False)
+        folder = checkpoint_folder(name, **{key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs})
+        check_checkpoint(folder, name)
         try:
             with quiet_transformers():
-                model, info = super().from_pretrained(
-                    name, *args, use_safetensors=True, output_loading_info=True, **kwargs
+                loaded: Any = super().from_pretrained(
+                    folder, *args, use_safetensors=True, output_loading_info=True, **kwargs
                 )
-                hub = {key: value for key, value in kwargs.items() if key in HUB_OPTIONS}
+                model, info = loaded
+                model.config._name_or_path = model.name_or_path = str(name)  # not the folder in the cache
                 for side in ("passage", "critique"):
-                    tokenizer = AutoTokenizer.from_pretrained(name, subfolder=f"{side}_tokenizer", **hub)
+                    tokenizer = AutoTokenizer.from_pretrained(folder, subfolder=f"{side}_tokenizer")
                     setattr(model, f"{side}_tokenizer", tokenizer)
         except (OSError, ValueError) as error:
             raise InputError(f"cannot load a CARP model from {str(name)!r}: {_first_line(error)}") from error
@@ -146,7 +151,7 @@ class CarpModel(PreTrainedModel):
         if not (folder / "README.md").exists():
             (folder / "README.md").write_text(basic_card(self), encoding="utf-8")
 
-    def push_to_hub(
+    def push_to_hub(  # type: ignore[override]
         self,
         repo_id: str,
         *,

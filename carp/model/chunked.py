@@ -44,9 +44,7 @@ def embed_in_chunks(tower: TextTower, texts: TokenizedTexts, tokens_per_chunk: i
 
 class _EmbedTwice(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, tower: TextTower, texts: TokenizedTexts, chunks: list[Tensor], *parameters: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, tower: TextTower, texts: TokenizedTexts, chunks: list[Tensor], *parameters: Tensor) -> Tensor:
         device = next(tower.parameters()).device
         ctx.tower, ctx.texts, ctx.chunks, ctx.device = tower, texts, chunks, device
         ctx.parameters = parameters
@@ -68,9 +66,7 @@ class _EmbedTwice(torch.autograd.Function):
             with torch.enable_grad(), _replayed(state, ctx.device), torch.autocast(**ctx.autocast):
                 embeds = ctx.tower.embed(ctx.texts, rows)
             # autograd.grad, not backward: the parameters' own hooks must not fire for every chunk.
-            gradients = torch.autograd.grad(
-                embeds, ctx.parameters, grad_embeds[rows.to(ctx.device)], allow_unused=True
-            )
+            gradients = torch.autograd.grad(embeds, ctx.parameters, grad_embeds[rows.to(ctx.device)], allow_unused=True)
             for total, gradient in zip(totals, gradients, strict=True):
                 if gradient is not None:
                     total += gradient

@@ -19,7 +19,8 @@ class CarpConfig(PreTrainedConfig):
     """Configuration of :class:`~carp.CarpModel`; follows the conventions of transformers.
 
     Args:
-        passage_config, critique_config: configurations of the two encoders (any encoder of transformers).
+        passage_config, critique_config: configurations of the two encoders (any encoder of transformers),
+            as objects or as dicts with a ``model_type``.
         projection_dim: width of the embedding space (2048 in the paper); ``None`` for no projection.
         pooling: how token states become one vector. ``masked_sum`` is the paper's; after the L2
             normalisation that follows, ``mean`` differs from it by rounding only; ``cls`` takes the first token.
@@ -32,8 +33,8 @@ class CarpConfig(PreTrainedConfig):
         "critique_config": SubConfigSpec(config_class=AutoConfig, model_type="roberta"),
     }
 
-    passage_config: PreTrainedConfig | dict[str, Any] | None = None
-    critique_config: PreTrainedConfig | dict[str, Any] | None = None
+    passage_config: Any = None
+    critique_config: Any = None
     projection_dim: int | None = 2048
     pooling: Literal["masked_sum", "mean", "cls"] = "masked_sum"
     max_passage_tokens: int = 512

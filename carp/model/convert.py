@@ -6,6 +6,7 @@ import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,9 +40,9 @@ def convert_checkpoint(old: str | Path, tokenizer: str) -> CarpModel:
         InputError: if the file is missing, holds anything else than tensors, or is no such state dict.
     """
     state = _rename(_load_tensors(Path(old)), old)
-    configs = {f"{side}_config": _encoder_config(state, side) for side in ("passage", "critique")}
+    configs: dict[str, Any] = {f"{side}_config": _encoder_config(state, side) for side in ("passage", "critique")}
     dim = state["passage_tower.projection.weight"].shape[0]
-    contexts = {
+    contexts: dict[str, Any] = {
         f"max_{side}_tokens": configs[f"{side}_config"].max_position_embeddings - POSITION_OFFSET
         for side in ("passage", "critique")
     }

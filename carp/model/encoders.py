@@ -12,8 +12,8 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
-from transformers.utils import logging
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from carp.errors import InputError
 from carp.model.configuration import QUOTE_TOKEN
@@ -109,7 +109,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int, max_length: int) -> P
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = processors.RobertaProcessing(
-        ("</s>", tokenizer.token_to_id("</s>")), ("<s>", tokenizer.token_to_id("<s>"))
+        ("</s>", specials.index("</s>")), ("<s>", specials.index("<s>"))
     )
     return with_quote_token(
         PreTrainedTokenizerFast(

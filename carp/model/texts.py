@@ -38,10 +38,7 @@ class TokenizedTexts:
             real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
             return cls._checked(ids[real], real.sum(dim=1).cpu())
         if mask is not None:
-            ids = [
-                [token for token, real in zip(*row, strict=True) if real]
-                for row in zip(ids, mask, strict=True)
-            ]
+            ids = [[token for token, real in zip(*row, strict=True) if real] for row in zip(ids, mask, strict=True)]
         return cls.from_lists(ids)
 
     @classmethod

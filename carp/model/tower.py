@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -32,13 +33,11 @@ POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-
-
 def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
     """Options that leave out an encoder's pooler, whose weights would never get a gradient."""
-    model_class = AutoModel._model_mapping[type(config)]
+    model_class: Any = AutoModel._model_mapping[type(config)]
     candidates = model_class if isinstance(model_class, tuple) else (model_class,)
-    takes_option = all("add_pooling_layer" in inspect.signature(c.__init__).parameters for c in candidates)
+    takes_option = all("add_pooling_layer" in inspect.signature(c).parameters for c in candidates)
     return {"add_pooling_layer": False} if takes_option else {}
 
 
@@ -54,9 +53,7 @@ class TextTower(nn.Module):
     def __init__(self, encoder_config: PreTrainedConfig, projection_dim: int | None, pooling: str) -> None:
         super().__init__()
         self.encoder = AutoModel.from_config(encoder_config, **without_pooler(encoder_config))
-        self.projection = (
-            nn.Linear(encoder_config.hidden_size, projection_dim, bias=False) if projection_dim else None
-        )
+        self.projection = nn.Linear(encoder_config.hidden_size, projection_dim, bias=False) if projection_dim else None
         self.pool = POOLINGS[pooling]
         self.pad_token_id: int = encoder_config.pad_token_id or 0
 

@@ -28,8 +28,9 @@ def load(name: str | os.PathLike[str] | None = None, *, device: str | None = Non
         raise InputError("no model is named: give a folder or Hub id (--model), or set CARP_MODEL")
     if not Path(name).exists() and str(name).count("/") != 1:
         raise InputError(f"{name}: no such folder (a Hub id has the form organisation/name)")
-    model: CarpModel = CarpModel.from_pretrained(name, **options)
-    return model.to(torch.device(device or _best_device())).eval()
+    model: Any = CarpModel.from_pretrained(name, **options)
+    loaded: CarpModel = model.to(device or _best_device()).eval()
+    return loaded
 
 
 def _best_device() -> str:

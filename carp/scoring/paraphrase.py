@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from tqdm.auto import tqdm
@@ -70,7 +70,7 @@ class PegasusParaphraser:
     def __init__(self, name: str = PEGASUS, ways: int = WAYS, batch_size: int = 16) -> None:
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(name)
-            self._model = PegasusForConditionalGeneration.from_pretrained(name, use_safetensors=True)
+            self._model: Any = PegasusForConditionalGeneration.from_pretrained(name, use_safetensors=True)
         except (OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"cannot load the paraphraser {name!r}: {reason}; 'bundled' works offline") from error
@@ -86,7 +86,11 @@ class PegasusParaphraser:
             batch = list(reviews[start : start + self._batch_size])
             inputs = self._tokenizer(batch, truncation=True, padding=True, max_length=60, return_tensors="pt")
             beams = self._model.generate(
-                **inputs, num_beams=self._ways, num_return_sequences=self._ways, max_length=60, do_sample=False
+                **inputs,
+                num_beams=self._ways,
+                num_return_sequences=self._ways,
+                max_length=60,
+                do_sample=False,
             )
             texts = self._tokenizer.batch_decode(beams, skip_special_tokens=True)
             found += [texts[i : i + self._ways] for i in range(0, len(texts), self._ways)]

@@ -58,7 +58,9 @@ def score(
         (1,)
     """
     stories = checked_texts([story] if isinstance(story, str) else story, "story")
-    reviews = checked_texts([reviews] if isinstance(reviews, str) else REVIEWS if reviews is None else reviews, "review")
+    reviews = checked_texts(
+        [reviews] if isinstance(reviews, str) else REVIEWS if reviews is None else reviews, "review"
+    )
     for number, text in enumerate(stories, start=1):
         if len(text) > MAX_CHARACTERS:
             raise InputError(f"story {number} has {len(text):,} characters: divide it, {MAX_CHARACTERS:,} is the most")
@@ -113,9 +115,7 @@ def _window_size(model: CarpModel, window: int | Literal["context"] | None) -> i
     return window
 
 
-def _windows(
-    model: CarpModel, stories: Sequence[str], size: int, only_first: bool
-) -> tuple[TokenizedTexts, Tensor]:
+def _windows(model: CarpModel, stories: Sequence[str], size: int, only_first: bool) -> tuple[TokenizedTexts, Tensor]:
     """Windows of all stories, and the story of each."""
     options = {} if only_first else {"return_overflowing_tokens": True, "stride": int(OVERLAP * size)}
     tokens = model.tokenizer("passage")(list(stories), truncation=True, max_length=size, **options)

@@ -50,9 +50,7 @@ class Checkpoints:
         steps = self.steps()
         return self.path(steps[-1]) if steps else None
 
-    def save(
-        self, accelerator: Accelerator, model: CarpModel, optimizer: Any, state: dict[str, Any]
-    ) -> None:
+    def save(self, accelerator: Accelerator, model: CarpModel, optimizer: Any, state: dict[str, Any]) -> None:
         """Write the checkpoint of ``state["step"]``; every process calls this."""
         target = self.path(state["step"])
         draft = self.folder / f".{target.name}"

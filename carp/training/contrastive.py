@@ -78,7 +78,8 @@ def contrastive_backward(
     surrogate = scale * gradients[2]
     for embeds, gradient in zip((passage_embeds, critique_embeds), gradients, strict=False):
         surrogate = surrogate + processes * (embeds * gradient).sum()
-    (backward or getattr(model, "backward", Tensor.backward))(surrogate)
+    run_backward: Any = backward or getattr(model, "backward", Tensor.backward)
+    run_backward(surrogate)
     return result
 
 
@@ -93,12 +94,12 @@ def _loss_and_gradients(
     passage_embeds: Tensor, critique_embeds: Tensor, scale: Tensor, ignore: Tensor
 ) -> tuple[ContrastiveResult, list[Tensor]]:
     """The loss of the global batch, and its gradients with respect to this process's embeddings and scale."""
-    everyone = [gather_rows(embeds.detach()).requires_grad_() for embeds in (passage_embeds, critique_embeds)]
+    passages, critiques = (gather_rows(e.detach()).requires_grad_() for e in (passage_embeds, critique_embeds))
     leaf = scale.detach().requires_grad_()
     with torch.enable_grad(), torch.autocast(scale.device.type, enabled=False):
-        logits = similarity_logits(*everyone, leaf)
+        logits = similarity_logits(passages, critiques, leaf)
         loss = clip_loss(logits, ignore)
-    *embed_gradients, scale_gradient = torch.autograd.grad(loss, [*everyone, leaf])
+    *embed_gradients, scale_gradient = torch.autograd.grad(loss, [passages, critiques, leaf])
     accuracy = (top_k_accuracy(logits, 1, ignore) + top_k_accuracy(logits.T, 1, ignore)) / 2
     own = _own_rows(len(passage_embeds))
     return ContrastiveResult(loss.detach(), accuracy), [*(g[own] for g in embed_gradients), scale_gradient]

@@ -56,8 +56,8 @@ def _training_section(output: Path, state: dict[str, Any]) -> str:
 
 {state["step"]} steps of {settings["batch_size"]} pairs on `{data["train"]}`, {state["processes"]} process(es),
 {minutes:.1f} minutes of training steps. These weights are those of step {state["best_step"]}, of the highest
-validation accuracy (mean of the four below). Loss and accuracy of finding the critique of a passage and the passage of a critique among
-all validation pairs (pairs of the same group are no rivals):
+validation accuracy (mean of the four below). Loss and accuracy of finding the critique of a passage and the
+passage of a critique among all validation pairs (pairs of the same group are no rivals):
 
 | step | loss | critique top-1 | critique top-5 | passage top-1 | passage top-5 |
 |---|---|---|---|---|---|

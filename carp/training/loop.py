@@ -140,7 +140,7 @@ def fit(run: Run, reporter: Reporter) -> None:
                 raise _stopped(run, step, f"the gradient's norm is {norm}")
             run.optimizer.step()
             clamp_logit_scale(run.bare_model, accelerator)
-            learning_rate = run.schedule.get_last_lr()[0]
+            learning_rate = float(run.schedule.get_last_lr()[0])
             run.schedule.step()
             run.optimizer.zero_grad()
 
@@ -185,5 +185,3 @@ def _stopped(run: Run, step: int, reason: str) -> CarpError:
     latest = run.checkpoints.latest()
     kept = f"the last good checkpoint is {latest}" if latest else "no checkpoint was written yet"
     return CarpError(f"stopped at step {step + 1}: {reason}; {kept}; try a lower train.lr or train.precision=no")
-
-

@@ -56,10 +56,8 @@ class Reporter:
     def step(self, metrics: dict[str, float]) -> None:
         """Metrics of one training step."""
         self._write(metrics)
-        self._bar.set_postfix_str(
-            "loss {loss:.3f}, accuracy {accuracy:.3f}, temperature {temperature:.1f}, {pairs_per_second:.1f} pairs/s"
-            .format(**metrics)
-        )
+        line = "loss {loss:.3f}, accuracy {accuracy:.3f}, temperature {temperature:.1f}, {pairs_per_second:.1f} pairs/s"
+        self._bar.set_postfix_str(line.format(**metrics))
         self._bar.update()
 
     def validation(self, metrics: dict[str, float]) -> None:

@@ -16,7 +16,15 @@ from carp.versions import versions
 # What may differ between a run and its continuation: none of it changes what is computed.
 FREE = {
     "data": {"cache"},
-    "train": {"output", "resume", "trackers", "evaluate_every", "save_every", "keep_checkpoints", "tokens_per_chunk"},
+    "train": {
+        "output",
+        "resume",
+        "trackers",
+        "evaluate_every",
+        "save_every",
+        "keep_checkpoints",
+        "tokens_per_chunk",
+    },
 }
 
 
@@ -52,7 +60,9 @@ def resumed_state(config: TrainingConfig, checkpoint: Path | None, accelerator: 
                     f"use the same value, or name another train.output"
                 )
     if state["processes"] != accelerator.num_processes:
-        accelerator.print(f"note: {state['processes']} processes before, {accelerator.num_processes} now: dropout differs")
+        accelerator.print(
+            f"note: {state['processes']} processes before, {accelerator.num_processes} now: dropout differs"
+        )
     return state | now
 
 
@@ -66,10 +76,12 @@ def describe_run(
     epochs = settings.steps * settings.batch_size / len(training_rows)
     cut = {side: info[f"{side}s_cut"] / info["pairs"] for side in ("passage", "critique")}
     accelerator.print(
-        f"model: {parameters:.1f} million parameters; {accelerator.num_processes} process(es) on {accelerator.device}\n"
+        f"model: {parameters:.1f} million parameters; "
+        f"{accelerator.num_processes} process(es) on {accelerator.device}\n"
         f"data: {len(training_rows):,} pairs for training, {len(validation_rows):,} for validation; "
         f"{info['too_short']:,} too short and left out\n"
-        f"cut at the context length: {cut['passage']:.1%} of the passages ({config.model.max_passage_tokens} tokens), "
+        f"cut at the context length: "
+        f"{cut['passage']:.1%} of the passages ({config.model.max_passage_tokens} tokens), "
         f"{cut['critique']:.1%} of the critiques ({config.model.max_critique_tokens} tokens)\n"
         f"run: {settings.steps} steps of {settings.batch_size} pairs ({epochs:.1f} epochs), "
         f"{'from ' + str(checkpoint) if checkpoint else 'from the start'}, into {settings.output}"

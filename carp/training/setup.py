@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from carp.model.carp_model import CarpModel
 from carp.model.configuration import LOGIT_SCALE_BOUNDS, CarpConfig, context_capacity
 from carp.model.encoders import train_tokenizer
 
-SCHEDULES = {"cosine": get_cosine_schedule_with_warmup, "linear": get_linear_schedule_with_warmup}
+SCHEDULES: dict[str, Any] = {"cosine": get_cosine_schedule_with_warmup, "linear": get_linear_schedule_with_warmup}
 CACHE = "~/.cache/carp"
 TOKENIZER_TRAINING_PAIRS = 100_000
 LAUNCH_ON_CPU = "torchrun --nproc_per_node {n} scripts/train.py ..."
@@ -102,7 +103,9 @@ def architecture_config(settings: ModelSettings, **changes: Any) -> CarpConfig:
     """The configuration of a model whose two encoders have ``settings.architecture`` with ``changes``."""
     values = {**(settings.architecture or {}), **changes}
     model_type = values.pop("model_type")
-    encoders = {f"{side}_config": AutoConfig.for_model(model_type, **values) for side in ("passage", "critique")}
+    encoders: dict[str, Any] = {
+        f"{side}_config": AutoConfig.for_model(model_type, **values) for side in ("passage", "critique")
+    }
     return CarpConfig(**encoders, **_shape(settings))
 
 
@@ -147,7 +150,8 @@ def make_optimizer(model: CarpModel, settings: TrainSettings) -> AdamW:
 def make_schedule(optimizer: AdamW, settings: TrainSettings, step: int) -> LambdaLR:
     """Linear warm-up, then decay to zero at the last step; ``step`` updates are done already."""
     warmup_steps = round(settings.warmup * settings.steps)
-    return SCHEDULES[settings.schedule](optimizer, warmup_steps, settings.steps, last_epoch=step - 1)
+    make: Callable[..., LambdaLR] = SCHEDULES[settings.schedule]
+    return make(optimizer, warmup_steps, settings.steps, last_epoch=step - 1)
 
 
 def seed_step(seed: int, step: int, process: int) -> None:

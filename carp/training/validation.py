@@ -16,8 +16,8 @@ from carp.model.carp_model import CarpModel
 def validate(model: CarpModel, pairs: TokenizedPairs, rows: np.ndarray) -> dict[str, float]:
     """Loss and retrieval accuracy among all validation pairs at once, as in the paper's Table 2.
 
-    Pairs of one group (critiques of the same story) are no rivals, and a text that several pairs share is one. The work is
-    divided among the processes; each gets the result.
+    Pairs of one group (critiques of the same story) are no rivals, and a text that several pairs share is
+    one. The work is divided among the processes; each gets the result.
 
     Args:
         model: the bare model.
@@ -34,7 +34,10 @@ def validate(model: CarpModel, pairs: TokenizedPairs, rows: np.ndarray) -> dict[
     ignore = false_negatives(groups, passage_texts, critique_texts)
     accuracies = {
         f"validation_{side}_top{k}": top_k_accuracy(scores, k, _once(ignore, texts)).item()
-        for side, scores, texts in (("critique", logits, critique_texts), ("passage", logits.T, passage_texts))
+        for side, scores, texts in (
+            ("critique", logits, critique_texts),
+            ("passage", logits.T, passage_texts),
+        )
         for k in (1, 5)
     }
     return {

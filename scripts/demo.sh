@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The main job, offline: set up .venv, train a small model in two processes, score a bundled story with it.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh" ""
+
+export HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1
+output="${1:-runs/demo}"
+rm -rf "$output"
+echo "training carp_nano from random weights on the bundled pairs, in two processes ..."
+.venv/bin/torchrun --standalone --nproc_per_node 2 scripts/train.py --config carp_nano train.output="$output"
+.venv/bin/carp score carp/sample/stories/drags.txt carp/sample/stories/chase.txt \
+    --model "$output" --paraphrases bundled --plot "$output/scores.png"
+echo "curves: $output/curves.png; model card: $output/README.md"
+echo "A toy: it has read 365 pairs. See the README for training on pairs of your own."
