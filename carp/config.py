@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
 from carp.errors import InputError
 
@@ -73,7 +73,9 @@ class TrainSettings(Section):
     tokens_per_chunk: PositiveInt = Field(8192, description="tokens embedded at once: less takes less memory")
     lr: PositiveFloat = Field(5e-5, description="peak learning rate of encoders and projections")
     logit_scale_lr: PositiveFloat = Field(1e-3, description="peak learning rate of the logit scale")
-    weight_decay: float = Field(0.01, ge=0, description="not applied to biases, norms and the logit scale")
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        0.01, description="not applied to biases, norms and the logit scale"
+    )
     warmup: Fraction = Field(0.05, description="share of the steps with linearly rising learning rate")
     schedule: Literal["cosine", "linear"] = Field("cosine", description="decay after the warm-up")
     max_grad_norm: PositiveFloat = Field(1.0, description="gradients are clipped at this norm")
@@ -85,6 +87,11 @@ class TrainSettings(Section):
     seed: int = Field(0, ge=0, description="of weights, order and dropout")
     resume: Literal["auto", "never"] = Field("never", description="auto: continue where the output folder stops")
     trackers: list[Literal["wandb", "tensorboard"]] = Field(default_factory=list, description="report there too")
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _no_is_a_word(cls, value: Any) -> Any:
+        return "no" if value is False else value  # YAML reads a bare no as false
 
     @model_validator(mode="after")
     def _has_negatives(self) -> TrainSettings:
@@ -142,7 +149,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> TrainingCo
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+    except (yaml.YAMLError, ValueError, OSError) as error:
         raise InputError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict) or not all(isinstance(v, dict) for v in values.values()):
         raise InputError(f"{path}: expected the sections model, data and train, each with keys")
@@ -156,7 +163,7 @@ def _override(values: dict[str, Any], word: str) -> None:
         raise InputError(f"{word!r}: write options as section.key=value, e.g. train.lr=1e-4")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
         raise InputError(f"{word!r}: the value is not valid YAML: {' '.join(str(error).split())}") from error
     target = values.setdefault(section, {})
     *parents, last = name.split(".")

@@ -17,7 +17,8 @@ def written_folder(target: Path) -> Iterator[Path]:
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         yield draft
-        os.replace(draft, target)
+        if not target.exists():  # another process may have written the same meanwhile
+            os.replace(draft, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 

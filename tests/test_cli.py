@@ -299,8 +299,8 @@ def test_bad_standard_input_is_one_line(command: Command, content: bytes) -> Non
     ("words", "message"),
     [
         (("--model", "no-such-model"), "no-such-model: no such folder"),
-        (("--model", "nobody/nothing"), "cannot load a CARP model from 'nobody/nothing'"),
-        (("--model", "."), "cannot load a CARP model from '.'"),
+        (("--model", "nobody/nothing"), "nobody/nothing: no such folder, not in the cache"),
+        (("--model", "."), ".: no CARP model (it has no config.json)"),
         (("--reviews", "none.txt"), "none.txt: no such file"),
         (("--reviews", "empty"), "empty: the file is empty"),
         (("--reviews", "blank"), "blank: the file is empty"),
@@ -359,7 +359,7 @@ def test_no_model_at_all_is_one_line(command: Command, monkeypatch: pytest.Monke
         (("info", "carp_huge"), "carp_huge: no preset (carp_base, "),
         (("info", "."), "holds no CARP model"),
         (("info", "nobody/nothing"), "holds no CARP model"),
-        (("push", ".", "me/model"), "no checkpoint (it has no config.json)"),
+        (("push", ".", "me/model"), "no CARP model (it has no config.json)"),
         (("convert", "none.pt", "out"), "none.pt: no such file"),
     ],
 )

@@ -47,15 +47,19 @@ def score_command(
 ) -> None:
     """Score stories against reviews (by default the nine of the paper): how well does each fit?"""
     from carp.errors import InputError
+    from carp.scoring.plots import MAX_STORIES, plot_scores
     from carp.scoring.stories import read_stories
 
+    if plot is not None and plot.is_dir():
+        raise InputError(f"--plot {plot}: a folder; name a PNG file")
     if plot is not None and not plot.absolute().parent.is_dir():
         raise InputError(f"--plot {plot}: there is no folder {plot.absolute().parent}")
     read = read_stories(stories)
+    if plot is not None and len(read) > MAX_STORIES:
+        raise InputError(f"--plot draws {MAX_STORIES} stories at most, not {len(read)}: plot fewer")
     phrases = _reviews(review, reviews)
 
     from carp.scoring.loading import load
-    from carp.scoring.plots import plot_scores
     from carp.scoring.score import score
 
     scores = score(
@@ -76,7 +80,7 @@ def _reviews(given: list[str] | None, file: str) -> list[str]:
     from carp.reviews import REVIEWS
     from carp.scoring.stories import read_text
 
-    lines = [line.strip() for line in read_text(file).splitlines() if line.strip()] if file else []
+    lines = [line.strip() for line in read_text(file, "reviews").splitlines() if line.strip()] if file else []
     return [*(given or []), *lines] or list(REVIEWS)
 
 
@@ -85,7 +89,7 @@ def _window(text: str) -> Any:
 
     if text in ("context", "none"):
         return None if text == "none" else text
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > 9:
         raise InputError(f"--window {text}: give a number of tokens, or none")
     return int(text)
 
@@ -97,8 +101,8 @@ def _paraphrases(text: str) -> Any:
     if text in ("", "bundled", "pegasus"):
         return text or None
     try:
-        mapping = json.loads(read_text(text))
-    except json.JSONDecodeError as error:
+        mapping = json.loads(read_text(text, "paraphrases"))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{text}: not valid JSON ({error}); write {{review: [paraphrases]}}") from error
     if not isinstance(mapping, dict) or not all(
         isinstance(phrases, list) and all(isinstance(phrase, str) for phrase in phrases) for phrases in mapping.values()

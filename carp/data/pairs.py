@@ -60,11 +60,13 @@ def _raw_pairs(record: Record, place: str) -> Iterator[Pair]:
     story = _text(record, "story", place)
     if not isinstance(record["comments"], list):
         raise InputError(f"{place}: 'comments' is no list; write a list of objects with a 'text'")
+    story_id = record.get("story_id")
+    group = place if story_id in (None, "") else str(story_id)
     for number, comment in enumerate(record["comments"], start=1):
         where = f"{place}, comment {number}"
         if not isinstance(comment, dict) or "text" not in comment:
             raise InputError(f"{where}: has no 'text'")
-        yield Pair(story, _text(comment, "text", where), str(record.get("story_id", place)))
+        yield Pair(story, _text(comment, "text", where), group)
 
 
 def _column(record: Record, names: tuple[str, ...], place: str) -> str:

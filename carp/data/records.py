@@ -27,9 +27,13 @@ def read_records(source: str | Path) -> Records:
         InputError: names the file, the row and the mend.
     """
     path = Path(source)
-    if path.is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # e.g. a name too long to be one
+        raise InputError(f"{source}: no such file ({error.strerror})") from error
+    if is_folder:
         yield from _read_dataset_folder(path)
-    elif path.is_file():
+    elif is_file:
         yield from _reader_for(path)(path)
     elif path.suffix or str(source).count("/") != 1:
         raise InputError(f"{source}: no such file")
@@ -60,9 +64,22 @@ def _checked_lines(path: Path) -> Iterator[str]:
                 row += 1
                 yield line
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}, row {row + 1}: not UTF-8 ({error.reason}); convert the file to UTF-8") from error
+        # Text is decoded in blocks, ahead of the lines.
+        row = _first_undecodable_line(path)
+        raise InputError(f"{path}, row {row}: not UTF-8 ({error.reason}); convert the file to UTF-8") from error
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}, after row {row}: the gzip file is damaged ({error}); copy it again") from error
+
+
+def _first_undecodable_line(path: Path) -> int:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        for row, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return row
+    return 1
 
 
 def _read_jsonl(path: Path) -> Records:
@@ -72,7 +89,7 @@ def _read_jsonl(path: Path) -> Records:
         place = f"{path}, row {row}"
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also of a number too long, of brackets too deep
             raise InputError(f"{place}: not valid JSON ({error}); write one object per line") from error
         if not isinstance(record, dict):
             raise InputError(f"{place}: expected an object, found {type(record).__name__}")
@@ -83,13 +100,16 @@ def _read_csv(path: Path) -> Records:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     reader = csv.DictReader(_checked_lines(path), strict=True)
     try:
+        columns = reader.fieldnames or []
+        if len(set(columns)) < len(columns):
+            raise InputError(f"{path}: two columns of one name ({', '.join(columns)}); rename one")
         for row, record in enumerate(reader, start=1):
             place = f"{path}, row {row}"
             if None in record or None in record.values():
                 raise InputError(f"{place}: not as many cells as the header has columns; quote cells with commas")
             yield place, record
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: not valid CSV ({error}); mend the quotes") from error
+        raise InputError(f"{path}, line {reader.reader.line_num}: not valid CSV ({error}); mend the quotes") from error
 
 
 def _read_parquet(path: Path) -> Records:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 import transformers.initialization as init
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
@@ -134,7 +135,7 @@ class CarpModel(PreTrainedModel):
                 for side in ("passage", "critique"):
                     tokenizer = AutoTokenizer.from_pretrained(folder, subfolder=f"{side}_tokenizer")
                     setattr(model, f"{side}_tokenizer", tokenizer)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, SafetensorError) as error:
             raise InputError(f"cannot load a CARP model from {str(name)!r}: {_first_line(error)}") from error
         if absent := sorted(info["missing_keys"]):
             raise InputError(f"{name}: no whole CARP model: {len(absent)} weights are missing, e.g. {absent[0]}")
@@ -272,6 +273,8 @@ def checked_texts(texts: Sequence[str], what: str) -> list[str]:
     Raises:
         InputError: names the text that is no string or is empty.
     """
+    if not isinstance(texts, Iterable):
+        raise InputError(f"{what} is of type {type(texts).__name__}: give a string or a list of strings")
     checked = []
     for i, text in enumerate(texts, start=1):
         if not isinstance(text, str):

@@ -47,7 +47,11 @@ def convert_checkpoint(old: str | Path, tokenizer: str) -> CarpModel:
         for side in ("passage", "critique")
     }
     model = CarpModel(CarpConfig(**configs, projection_dim=dim, **contexts))
-    missing, unexpected = model.load_state_dict(state, strict=False)
+    try:
+        missing, unexpected = model.load_state_dict(state, strict=False)
+    except RuntimeError as error:
+        problem = str(error).splitlines()[1].strip()
+        raise InputError(f"{old}: no checkpoint of the paper's code ({problem})") from error
     if missing or unexpected:
         problem = f"lacks {missing[0]}" if missing else f"holds the unknown {unexpected[0]}"
         raise InputError(f"{old}: no checkpoint of the paper's code ({problem})")
@@ -90,6 +94,11 @@ def _rename(old: Mapping[str, Tensor], path: str | Path) -> dict[str, Tensor]:
     for name, wanted in NAMES.items():
         if wanted not in new:
             raise InputError(f"{path}: no checkpoint of the paper's code (it has no {name})")
+    for name, dimensions in (("projA.weight", 2), ("projB.weight", 2)):
+        if new[NAMES[name]].ndim != dimensions:
+            raise InputError(f"{path}: no checkpoint of the paper's code ({name} is no matrix)")
+    if new["logit_scale"].numel() != 1:
+        raise InputError(f"{path}: no checkpoint of the paper's code (logit_scale is no single number)")
     new["logit_scale"] = new["logit_scale"].reshape(1)
     return new
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from huggingface_hub import try_to_load_from_cache
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
@@ -75,6 +77,8 @@ def quiet_transformers() -> Iterator[None]:
 
     Downloads keep their bars.
     """
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # else an installed DeepSpeed warns on stdout
     verbosity = logging.get_verbosity()
     bars = logging.set_tqdm_hook(_no_bar)
     logging.set_verbosity_error()

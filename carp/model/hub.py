@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from carp.errors import InputError
 
 # Its bases are OSError and the base of all errors of the HTTP library (httpx or, since 2.0, httpx2) below.
-HUB_ERRORS = (*HfHubHTTPError.__bases__, HFValidationError)
+HUB_ERRORS: tuple[type[Exception], ...] = (*HfHubHTTPError.__bases__, HFValidationError)
 # What makes a model. ``*`` also matches ``/``, so no pattern may begin with it: a run's checkpoints and
 # optimiser state stay at home.
 MODEL_FILES = [

@@ -46,13 +46,17 @@ def expand_reviews(reviews: Sequence[str], paraphrases: Paraphrases | None) -> l
     elif isinstance(paraphrases, str):
         raise InputError(f"paraphrases={paraphrases!r}: choose bundled, pegasus, or give your own")
     if isinstance(paraphrases, Mapping):
-        phrases = [list(paraphrases.get(review, ())) for review in reviews]
+        given = [paraphrases.get(review, ()) for review in reviews]
     else:
-        phrases = [list(found) for found in paraphrases(reviews)]
-    for review, found in zip(reviews, phrases, strict=True):
+        given = list(paraphrases(reviews))
+    if len(given) != len(reviews):
+        raise InputError(f"the paraphrases are {len(given)} lists for {len(reviews)} reviews: return one for each")
+    for review, found in zip(reviews, given, strict=True):
+        if isinstance(found, str):
+            raise InputError(f"the paraphrases of {review!r} are a string: give a list of strings")
         if not found:
             raise InputError(f"there are no paraphrases of {review!r}: give some, or use pegasus")
-    return phrases
+    return [list(found) for found in given]
 
 
 class PegasusParaphraser:

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from carp.errors import InputError
 from carp.files import written_file
 
-MAX_STORIES = 8
+MAX_STORIES = 8  # more bars side by side cannot be told apart
 
 
 def plot_scores(scores: NDArray[np.float32], stories: Sequence[str], reviews: Sequence[str], target: Path) -> None:
@@ -20,17 +19,12 @@ def plot_scores(scores: NDArray[np.float32], stories: Sequence[str], reviews: Se
 
     Args:
         scores: [n_stories, n_reviews] cosines.
-        stories: names of the stories.
+        stories: names of the stories, at most :data:`MAX_STORIES`.
         reviews: the reviews.
         target: PNG file to write.
-
-    Raises:
-        InputError: if there are more stories than colours can tell apart.
     """
     from matplotlib.figure import Figure
 
-    if len(stories) > MAX_STORIES:
-        raise InputError(f"--plot draws {MAX_STORIES} stories at most, not {len(stories)}: plot fewer")
     order = np.argsort(scores[0])
     height = 0.8 / len(stories)
     figure = Figure(figsize=(8, 1 + len(reviews) * (0.25 + 0.15 * len(stories))), layout="constrained")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
@@ -64,7 +65,7 @@ def score(
     for number, text in enumerate(stories, start=1):
         if len(text) > MAX_CHARACTERS:
             raise InputError(f"story {number} has {len(text):,} characters: divide it, {MAX_CHARACTERS:,} is the most")
-    loaded = model if isinstance(model, CarpModel) else _load_once(model)
+    loaded = model if isinstance(model, CarpModel) else _load_once(model or os.environ.get("CARP_MODEL"))
     show = len(stories) + len(reviews) > 100 if progress is None else progress
     # Means of cosines are cosines with means: of unit vectors, not made unit length again.
     review_vectors = embed_reviews(loaded, reviews, paraphrases, show)

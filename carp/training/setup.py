@@ -38,8 +38,6 @@ def make_accelerator(config: TrainingConfig) -> Accelerator:
             divided, or for DeepSpeed's ZeRO-3.
     """
     _check_launch()
-    if not torch.cuda.is_available():
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # else an installed DeepSpeed warns, even where unused
     on_cpus = int(os.environ.get("WORLD_SIZE", 1)) > 1 and not torch.cuda.is_available()
     deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"
     accelerator = Accelerator(
