@@ -172,6 +172,7 @@ def test_a_run_continues_from_a_checkpoint_of_another(tmp_path: Path, cache: Pat
         (["data.train=missing.jsonl"], "missing.jsonl: no such file"),
         (["model.max_passage_tokens=4096"], "max_passage_tokens is 4096"),
         (["model.architecture.hidden_size=15"], "model: "),
+        (["train.precision=fp16"], "needs a GPU: use bf16 or no"),
     ],
 )
 def test_unusable_input_is_refused_before_any_work(tmp_path: Path, cache: Path, options, message) -> None:
@@ -262,6 +263,25 @@ def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path: Path, cache: Path, fi
     assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
     finish([*training_command(tiny_options(output, cache)), "--resume"])
     assert weights(output) == weights(finished)
+
+
+def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path: Path, cache: Path) -> None:
+    output = tmp_path / "run"
+    process = start(training_command(tiny_options(output, cache, "train.steps=400"), 2))
+    wait_for_step(output, 2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: launcher and workers
+    printed, _ = process.communicate(timeout=60)
+    assert "continue with the same command and --resume" in printed
+    latest = Checkpoints(output, 2).latest()
+    step = json.loads((latest / "training.json").read_text())["step"]
+    assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, cache: Path) -> None:
+    output = run(tmp_path / "run", cache, "train.steps=4")
+    before = weights(output), (output / "metrics.jsonl").read_text()
+    run(output, cache, "train.steps=4", "train.resume=auto")
+    assert (weights(output), (output / "metrics.jsonl").read_text()) == before
 
 
 def test_a_half_written_checkpoint_is_never_loaded(tmp_path: Path, cache: Path, finished: Path) -> None:

@@ -54,6 +54,9 @@ def run(application: typer.Typer) -> None:
     except BrokenPipeError:  # the reader, e.g. head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:  # a full disk, a folder that may not be written
+        print(f"carp: {error.strerror or error}: {error.filename or 'while writing'}", file=sys.stderr)
+        sys.exit(1)
 
 
 def quieten_libraries() -> None:

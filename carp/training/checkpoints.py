@@ -60,6 +60,8 @@ class Checkpoints:
         accelerator.wait_for_everyone()
         rank = accelerator.process_index
         sharded = accelerator.distributed_type == DistributedType.DEEPSPEED
+        if accelerator.scaler is not None:
+            state = state | {"scaler": accelerator.scaler.state_dict()}
         if accelerator.is_main_process or sharded:
             save_file(optimizer_tensors(optimizer), draft / f"optimizer-{rank:05d}.safetensors")
         if accelerator.is_main_process:
@@ -68,8 +70,6 @@ class Checkpoints:
         accelerator.wait_for_everyone()
         if accelerator.is_main_process:
             _sync_to_disk(draft)
-            if target.exists():
-                shutil.rmtree(target)
             os.replace(draft, target)
             self._rotate(state.get("best_step"))
 
@@ -92,7 +92,7 @@ def load_state(checkpoint: Path) -> dict[str, Any]:
 
 
 def load_optimizer(checkpoint: Path, accelerator: Accelerator, optimizer: Any) -> None:
-    """Put the saved state back into the optimiser of this process.
+    """Put the saved state back into the optimiser (and the float16 gradient scaler) of this process.
 
     Raises:
         InputError: if the checkpoint was written by another number of processes or another kind of run.
@@ -105,6 +105,8 @@ def load_optimizer(checkpoint: Path, accelerator: Accelerator, optimizer: Any) -
             f"DeepSpeed: resume with the same launch configuration"
         )
     restore_optimizer(optimizer, load_file(files[accelerator.process_index if sharded else 0]))
+    if accelerator.scaler is not None:
+        accelerator.scaler.load_state_dict(load_state(checkpoint)["scaler"])
 
 
 def optimizer_tensors(optimizer: Any) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from types import FrameType, TracebackType
 
 import torch
@@ -14,6 +15,7 @@ from carp.distributed import gather_rows
 from carp.errors import CarpError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SAME_EVENT = 3.0  # seconds: Ctrl-C reaches a worker from the terminal, then once more from its launcher
 
 
 class Interruption:
@@ -22,6 +24,7 @@ class Interruption:
     def __init__(self, accelerator: Accelerator) -> None:
         self._accelerator = accelerator
         self._received = 0
+        self._since = 0.0
         self._signal = 0
 
     def __enter__(self) -> Interruption:
@@ -36,9 +39,11 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self._received:
+            if time.monotonic() - self._since < SAME_EVENT:
+                return
             signal.signal(number, self._previous[signal.Signals(number)])
             signal.raise_signal(number)
-        self._received = number
+        self._received, self._since = number, time.monotonic()
         if self._accelerator.is_main_process:
             print(
                 "\nstopping after this step, with a checkpoint (once more: at once, without)",

@@ -40,6 +40,8 @@ def make_accelerator(config: TrainingConfig) -> Accelerator:
     """
     _check_launch()
     expect_no_gpu()
+    if config.train.precision == "fp16" and not torch.cuda.is_available():
+        raise InputError("train.precision=fp16 needs a GPU: use bf16 or no")
     on_cpus = int(os.environ.get("WORLD_SIZE", 1)) > 1 and not torch.cuda.is_available()
     deepspeed = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false") == "true"
     accelerator = Accelerator(
