@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import tiny_config
+from parity import random_texts
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, DistilBertConfig, RobertaConfig
 
 import carp
 from carp.errors import InputError
-from carp.model import encoders
+from carp.model import encoders, unpadded
 from carp.model.carp_model import CarpModel
 from carp.model.configuration import QUOTE_TOKEN, CarpConfig
-from carp.model.tower import POOLINGS
+from carp.model.texts import TokenizedTexts
+from carp.model.tower import POOLINGS, TextTower
 
 SMALL = {
     "vocab_size": 600,
@@ -204,3 +206,39 @@ def test_a_model_that_lacks_weights_is_refused(model: CarpModel, model_folder: P
     save_file(tensors, file, metadata={"format": "pt"})
     with pytest.raises(InputError, match=r"1 weights are missing, e\.g\. critique_tower\.projection\.weight"):
         CarpModel.from_pretrained(model_folder)
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert"])
+def test_encoding_without_padding_gives_the_numbers_of_padded_encoding(family: str, tmp_path: Path) -> None:
+    config = {**SMALL, "model_type": family, "max_position_embeddings": 66, "pad_token_id": 1}
+    torch.manual_seed(0)
+    model = CarpModel(
+        CarpConfig(passage_config=config, critique_config=config, max_passage_tokens=64, max_critique_tokens=64)
+    )
+    tower, texts = model.double().eval().passage_tower, random_texts(20, seed=0)
+    padded = tower(texts["input_ids"], texts["attention_mask"])
+    rows = torch.arange(20)
+    unpadded = tower.embed(TokenizedTexts.of(texts), rows)
+    assert unpadded_calls(tower, texts) > 0
+    assert (unpadded - padded).abs().max() < 1e-12
+    tower.encoder.set_attn_implementation("eager")
+    assert unpadded_calls(tower, texts) == 0  # an attention that knows no boundaries gets padded chunks
+    assert (tower.embed(TokenizedTexts.of(texts), rows) - padded).abs().max() < 1e-12
+
+
+def unpadded_calls(tower: TextTower, texts: dict) -> int:
+    """How often the encoder is given a single row of all tokens."""
+    shapes = []
+    handle = tower.encoder.register_forward_pre_hook(
+        lambda *a: shapes.append(a[2]["input_ids"].shape), with_kwargs=True
+    )
+    tower.embed(TokenizedTexts.of(texts), torch.arange(20))
+    handle.remove()
+    return sum(shape[0] == 1 for shape in shapes)
+
+
+def test_an_encoder_that_needs_padding_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    unpadded._say_that_it_is_padded.cache_clear()
+    config = DistilBertConfig(vocab_size=600, dim=16, n_layers=1, n_heads=2, hidden_dim=32, max_position_embeddings=64)
+    CarpModel(CarpConfig(passage_config=config, critique_config=config, max_passage_tokens=32, max_critique_tokens=32))
+    assert caplog.text.count("distilbert encoders are run in padded chunks") == 1

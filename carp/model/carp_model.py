@@ -24,7 +24,7 @@ from carp.model.configuration import INITIAL_LOGIT_SCALE, LOGIT_SCALE_BOUNDS, Ca
 from carp.model.encoders import load_encoder_config, load_tokenizer, quiet_transformers, resolve_encoder
 from carp.model.hub import check_checkpoint, checkpoint_folder, push_folder
 from carp.model.texts import TokenizedTexts, plan_chunks
-from carp.model.tower import TextTower, without_pooler
+from carp.model.tower import TextTower, encoder_options
 
 Side = Literal["passage", "critique"]
 HUB_OPTIONS = ("revision", "cache_dir", "token", "local_files_only", "force_download")
@@ -101,7 +101,7 @@ class CarpModel(PreTrainedModel):
         tower = getattr(self, f"{side}_tower")
         with quiet_transformers():
             encoder = AutoModel.from_pretrained(
-                resolve_encoder(name), use_safetensors=True, **without_pooler(tower.encoder.config)
+                resolve_encoder(name), use_safetensors=True, **encoder_options(tower.encoder.config)
             )
         encoder.config._name_or_path = name  # not the folder of this machine
         tokenizer = load_tokenizer(name)

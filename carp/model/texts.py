@@ -63,14 +63,19 @@ class TokenizedTexts:
         """[n] index of each text's first token."""
         return self.lengths.cumsum(0) - self.lengths
 
+    def flat(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The tokens of the texts ``rows`` [k], one text behind the other, and their lengths [k]."""
+        lengths = self.lengths[rows]
+        shift = self.starts[rows] - (lengths.cumsum(0) - lengths)
+        source = torch.arange(int(lengths.sum())) + shift.repeat_interleave(lengths)
+        return self.tokens.cpu()[source], lengths
+
     def padded(self, rows: Tensor, pad_token_id: int) -> tuple[Tensor, Tensor]:
         """The texts ``rows`` [k] as ``input_ids`` and ``attention_mask``, [k, longest], padded on the right."""
-        lengths = self.lengths[rows]
-        column = torch.arange(int(lengths.max()))
-        mask = column < lengths[:, None]
-        source = (self.starts[rows][:, None] + column)[mask]
+        tokens, lengths = self.flat(rows)
+        mask = torch.arange(int(lengths.max())) < lengths[:, None]
         ids = torch.full(mask.shape, pad_token_id, dtype=torch.long)
-        ids[mask] = self.tokens.cpu()[source]
+        ids[mask] = tokens
         return ids, mask.long()
 
     def fingerprints(self) -> Tensor:

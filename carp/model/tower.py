@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedConfig
 
 from carp.model.texts import TokenizedTexts
+from carp.model.unpadded import ATTENTION, first_position, pool_runs, position_ids, runs_of_equal_lengths
 
 
 def masked_sum(states: Tensor, mask: Tensor) -> Tensor:
@@ -33,12 +34,14 @@ POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def without_pooler(config: PreTrainedConfig) -> dict[str, bool]:
-    """Options that leave out an encoder's pooler, whose weights would never get a gradient."""
+def encoder_options(config: PreTrainedConfig) -> dict[str, Any]:
+    """Options of ``from_config`` and ``from_pretrained``: un-padded attention where an encoder can do it, and no
+    pooler, whose weights would never get a gradient."""
+    options: dict[str, Any] = {} if first_position(config) is None else {"attn_implementation": ATTENTION}
     model_class: Any = AutoModel._model_mapping[type(config)]
     candidates = model_class if isinstance(model_class, tuple) else (model_class,)
     takes_option = all("add_pooling_layer" in inspect.signature(c).parameters for c in candidates)
-    return {"add_pooling_layer": False} if takes_option else {}
+    return options | ({"add_pooling_layer": False} if takes_option else {})
 
 
 class TextTower(nn.Module):
@@ -52,24 +55,41 @@ class TextTower(nn.Module):
 
     def __init__(self, encoder_config: PreTrainedConfig, projection_dim: int | None, pooling: str) -> None:
         super().__init__()
-        self.encoder = AutoModel.from_config(encoder_config, **without_pooler(encoder_config))
+        self.first_position = first_position(encoder_config)
+        self.encoder = AutoModel.from_config(encoder_config, **encoder_options(encoder_config))
         self.projection = nn.Linear(encoder_config.hidden_size, projection_dim, bias=False) if projection_dim else None
-        self.pool = POOLINGS[pooling]
+        self.pooling = pooling
         self.pad_token_id: int = encoder_config.pad_token_id or 0
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """[n, length] token ids and mask -> [n, dim] embeddings of unit length, float32 or better."""
         states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        # A sum over 512 tokens overflows float16 and loses most of bfloat16's digits.
-        states = states.to(torch.promote_types(states.dtype, torch.float32))
-        pooled = F.normalize(self.pool(states, attention_mask), dim=-1)
-        if self.projection is not None:
-            projected = self.projection(pooled.to(self.projection.weight.dtype))
-            pooled = F.normalize(projected.to(states.dtype), dim=-1)
-        return pooled
+        return self._project(POOLINGS[self.pooling](_sharpened(states), attention_mask))
 
     def embed(self, texts: TokenizedTexts, rows: Tensor) -> Tensor:
         """Embeddings [k, dim] of the texts ``rows``: the one place where a chunk is computed."""
         device = next(self.parameters()).device
-        input_ids, mask = texts.padded(rows, self.pad_token_id)
-        return self(input_ids.to(device), mask.to(device))
+        # Any other attention would ignore the boundaries and let texts see each other.
+        if self.first_position is None or self.encoder.config._attn_implementation != ATTENTION:
+            input_ids, mask = texts.padded(rows, self.pad_token_id)
+            return self(input_ids.to(device), mask.to(device))
+        tokens, lengths = texts.flat(rows)
+        runs = runs_of_equal_lengths(lengths)
+        states = self.encoder(
+            input_ids=tokens[None].to(device),
+            position_ids=position_ids(lengths, self.first_position)[None].to(device),
+            runs=runs,
+        ).last_hidden_state[0]
+        return self._project(pool_runs(_sharpened(states), runs, self.pooling))
+
+    def _project(self, pooled: Tensor) -> Tensor:
+        pooled = F.normalize(pooled, dim=-1)
+        if self.projection is None:
+            return pooled
+        projected = self.projection(pooled.to(self.projection.weight.dtype))
+        return F.normalize(projected.to(pooled.dtype), dim=-1)
+
+
+def _sharpened(states: Tensor) -> Tensor:
+    # A sum over 512 tokens overflows float16 and loses most of bfloat16's digits.
+    return states.to(torch.promote_types(states.dtype, torch.float32))

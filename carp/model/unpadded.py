@@ -1,0 +1,107 @@
+"""Encoding without padding: all tokens of a chunk in one row, attention within each text.
+
+Linear layers, norms and embeddings see one row of real tokens; only attention knows where a text ends. The model
+code stays that of transformers: position ids are given explicitly, and attention is a function registered with its
+attention interface that reads the texts' boundaries from a keyword argument.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+ATTENTION = "carp_unpadded"
+# Encoders whose code takes position ids and hands keyword arguments down to attention, with the id of the first
+# position: RoBERTa counts from behind its padding token.
+BERT_LIKE = ("bert",)
+ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert")
+log = logging.getLogger(__name__)
+
+
+class EqualLengths(NamedTuple):
+    """A run of ``number`` texts of ``length`` tokens each, from token ``start`` on."""
+
+    start: int
+    number: int
+    length: int
+
+    @property
+    def tokens(self) -> slice:
+        return slice(self.start, self.start + self.number * self.length)
+
+
+def runs_of_equal_lengths(lengths: Tensor) -> list[EqualLengths]:
+    """The texts of a chunk as runs; few where the chunk is sorted by length."""
+    runs, start = [], 0
+    for length, group in groupby(lengths.tolist()):
+        runs.append(EqualLengths(start, len(list(group)), length))
+        start = runs[-1].tokens.stop
+    return runs
+
+
+def first_position(config: PreTrainedConfig) -> int | None:
+    """The position id of a text's first token, or ``None`` where an encoder cannot be run without padding."""
+    if config.model_type in BERT_LIKE and getattr(config, "position_embedding_type", "absolute") == "absolute":
+        return 0
+    if config.model_type in ROBERTA_LIKE:
+        return int(config.pad_token_id) + 1
+    _say_that_it_is_padded(config.model_type)
+    return None
+
+
+@cache  # once for each kind of encoder
+def _say_that_it_is_padded(model_type: str) -> None:
+    log.warning("%s encoders are run in padded chunks: un-padded encoding knows BERT and RoBERTa only", model_type)
+
+
+def position_ids(lengths: Tensor, first: int) -> Tensor:
+    """[total] position of each token within its text, counted from ``first``."""
+    starts = lengths.cumsum(0) - lengths
+    return torch.arange(int(lengths.sum())) - starts.repeat_interleave(lengths) + first
+
+
+def pool_runs(states: Tensor, runs: list[EqualLengths], pooling: str) -> Tensor:
+    """[total, width] token states -> [n, width] pooled texts; see :data:`carp.model.tower.POOLINGS`."""
+    pooled = []
+    for run in runs:
+        texts = states[run.tokens].view(run.number, run.length, -1)
+        pooled.append(texts[:, 0] if pooling == "cls" else texts.sum(1) if pooling == "masked_sum" else texts.mean(1))
+    return torch.cat(pooled)
+
+
+def unpadded_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    runs: list[EqualLengths] | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attention of one row of texts [1, heads, total, width], each text to itself; padded input goes to sdpa."""
+    if runs is None:
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
+        )
+    rows = [x[0].transpose(0, 1) for x in (query, key, value)]  # [total, heads, width]: no copy
+    attended = []
+    for run in runs:
+        q, k, v = (x[run.tokens].unflatten(0, (run.number, run.length)).transpose(1, 2) for x in rows)
+        found = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling)
+        attended.append(found.transpose(1, 2).flatten(0, 1))
+    return torch.cat(attended)[None], None
+
+
+AttentionInterface.register(ATTENTION, unpadded_attention)
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)
