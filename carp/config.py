@@ -71,6 +71,9 @@ class TrainSettings(Section):
     steps: PositiveInt = Field(1400, description="optimiser steps (the paper reports 1,400)")
     batch_size: PositiveInt = Field(2048, description="pairs of one contrastive batch, over all processes")
     tokens_per_chunk: PositiveInt = Field(8192, description="tokens embedded at once: less takes less memory")
+    keep_graphs: Annotated[float, Field(ge=0, allow_inf_nan=False)] | Literal["auto"] = Field(
+        "auto", description="GB for graphs that save second passes; auto: a share of the free memory; 0: none"
+    )
     lr: PositiveFloat = Field(5e-5, description="peak learning rate of encoders and projections")
     logit_scale_lr: PositiveFloat = Field(1e-3, description="peak learning rate of the logit scale")
     weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(

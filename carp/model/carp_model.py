@@ -22,6 +22,7 @@ from carp.model.card import basic_card
 from carp.model.chunked import embed_in_chunks
 from carp.model.configuration import INITIAL_LOGIT_SCALE, LOGIT_SCALE_BOUNDS, CarpConfig
 from carp.model.encoders import load_encoder_config, load_tokenizer, quiet_transformers, resolve_encoder
+from carp.model.graphs import GraphBudget
 from carp.model.hub import check_checkpoint, checkpoint_folder, push_folder
 from carp.model.texts import TokenizedTexts, plan_chunks
 from carp.model.tower import TextTower, encoder_options
@@ -183,6 +184,7 @@ class CarpModel(PreTrainedModel):
         passages: TokenizedTexts | Mapping[str, Any],
         critiques: TokenizedTexts | Mapping[str, Any],
         tokens_per_chunk: int | None = None,
+        graph_bytes: float = 0,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Embed pairs; differentiable.
 
@@ -190,13 +192,15 @@ class CarpModel(PreTrainedModel):
             passages, critiques: ``n`` texts each, as the tokenizers return them.
             tokens_per_chunk: ``None`` embeds everything at once; else see
                 :func:`~carp.model.chunked.embed_in_chunks`.
+            graph_bytes: memory for the graphs of chunks that then need no second pass.
 
         Returns:
             Passage embeddings [n, dim], critique embeddings [n, dim], and exp(logit_scale).
         """
+        budget = GraphBudget(graph_bytes)
         return (
-            embed_in_chunks(self.passage_tower, TokenizedTexts.of(passages), tokens_per_chunk),
-            embed_in_chunks(self.critique_tower, TokenizedTexts.of(critiques), tokens_per_chunk),
+            embed_in_chunks(self.passage_tower, TokenizedTexts.of(passages), tokens_per_chunk, budget),
+            embed_in_chunks(self.critique_tower, TokenizedTexts.of(critiques), tokens_per_chunk, budget),
             self.logit_scale.exp().squeeze(),
         )
 

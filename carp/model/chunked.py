@@ -2,9 +2,10 @@
 
 The paper's "variant of this objective" (CARP, section 3), written as one differentiable operation:
 
-1. Forward: every chunk is embedded without a graph; the random state it starts from is kept.
+1. Forward: every chunk is embedded without a graph; the random state it starts from is kept. As many chunks as a
+   memory budget holds are embedded with a graph: they need no second pass.
 2. The caller computes the loss of the whole batch once and so the gradient of every embedding.
-3. Backward: every chunk is embedded again, with a graph, from the same random state (so dropout draws the
+3. Backward: every other chunk is embedded again, with a graph, from the same random state (so dropout draws the
    same masks), and the gradient of its embeddings is pushed through. The sum over chunks is handed to
    autograd at once: each parameter receives its gradient a single time per step, so whatever hooks on to
    that (DistributedDataParallel, DeepSpeed's ZeRO 1 and 2) synchronises once and stays exact.
@@ -12,6 +13,7 @@ The paper's "variant of this objective" (CARP, section 3), written as one differ
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,19 +21,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from carp.model.graphs import GraphBudget
 from carp.model.texts import TokenizedTexts, plan_chunks
 from carp.model.tower import TextTower
 
 RandomState = tuple[Tensor, Tensor | None]
+log = logging.getLogger(__name__)
 
 
-def embed_in_chunks(tower: TextTower, texts: TokenizedTexts, tokens_per_chunk: int | None) -> Tensor:
+def embed_in_chunks(
+    tower: TextTower, texts: TokenizedTexts, tokens_per_chunk: int | None, budget: GraphBudget | None = None
+) -> Tensor:
     """Embed all texts; differentiable in the tower's parameters.
 
     Args:
         tower: the encoder with its projection.
         texts: ``n`` tokenised texts.
-        tokens_per_chunk: padded tokens per chunk; ``None`` embeds everything at once with an ordinary graph.
+        tokens_per_chunk: tokens per chunk; ``None`` embeds everything at once with an ordinary graph.
+        budget: memory for the graphs of chunks, which then need no second pass; by default none are kept.
 
     Returns:
         [n, dim] embeddings of unit length.
@@ -39,21 +46,31 @@ def embed_in_chunks(tower: TextTower, texts: TokenizedTexts, tokens_per_chunk: i
     if tokens_per_chunk is None:
         return tower.embed(texts, torch.arange(len(texts)))
     parameters = [p for p in tower.parameters() if p.requires_grad]
-    return _EmbedTwice.apply(tower, texts, plan_chunks(texts.lengths, tokens_per_chunk), *parameters)
+    chunks = plan_chunks(texts.lengths, tokens_per_chunk)
+    return _EmbedTwice.apply(tower, texts, chunks, budget or GraphBudget(0), *parameters)
 
 
 class _EmbedTwice(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tower: TextTower, texts: TokenizedTexts, chunks: list[Tensor], *parameters: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        tower: TextTower,
+        texts: TokenizedTexts,
+        chunks: list[Tensor],
+        budget: GraphBudget,
+        *parameters: Tensor,
+    ) -> Tensor:
         device = next(tower.parameters()).device
         ctx.tower, ctx.texts, ctx.chunks, ctx.device = tower, texts, chunks, device
         ctx.parameters = parameters
         ctx.autocast = _autocast_settings(device.type)
-        ctx.states = []
-        embeds = []
+        ctx.states, ctx.graphs, embeds = [], [], []
+        budget.next_tower()
         for rows in chunks:
             ctx.states.append(_random_state(device))
-            embeds.append(tower.embed(texts, rows))
+            graph = _kept_graph(ctx, rows, budget) if any(ctx.needs_input_grad) else None
+            ctx.graphs.append(graph)
+            embeds.append(tower.embed(texts, rows) if graph is None else graph.detach())
         # Weights that autocast has cast while gradients were off must not serve the second pass.
         torch.clear_autocast_cache()
         return torch.cat(embeds)[torch.cat(chunks).argsort().to(device)]
@@ -62,15 +79,37 @@ class _EmbedTwice(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         (grad_embeds,) = grad_outputs
         totals = [torch.zeros_like(p) for p in ctx.parameters]
-        for rows, state in zip(ctx.chunks, ctx.states, strict=True):
-            with torch.enable_grad(), _replayed(state, ctx.device), torch.autocast(**ctx.autocast):
-                embeds = ctx.tower.embed(ctx.texts, rows)
+        for i, (rows, state) in enumerate(zip(ctx.chunks, ctx.states, strict=True)):
+            # Taken out of the list, a graph's memory is free once its gradient is computed.
+            graph, ctx.graphs[i] = ctx.graphs[i], None
+            if graph is None:
+                with torch.enable_grad(), _replayed(state, ctx.device), torch.autocast(**ctx.autocast):
+                    graph = ctx.tower.embed(ctx.texts, rows)
             # autograd.grad, not backward: the parameters' own hooks must not fire for every chunk.
-            gradients = torch.autograd.grad(embeds, ctx.parameters, grad_embeds[rows.to(ctx.device)], allow_unused=True)
+            gradients = torch.autograd.grad(graph, ctx.parameters, grad_embeds[rows.to(ctx.device)], allow_unused=True)
             for total, gradient in zip(totals, gradients, strict=True):
                 if gradient is not None:
                     total += gradient
-        return None, None, None, *totals
+        return None, None, None, None, *totals
+
+
+def _kept_graph(ctx: Any, rows: Tensor, budget: GraphBudget) -> Tensor | None:
+    """Embeddings of a chunk with their graph, or ``None`` where the budget does not hold it."""
+    tokens = int(ctx.texts.lengths[rows].sum())
+    if not budget.affords(tokens):
+        return None
+    try:
+        with torch.enable_grad(), budget.spending(tokens, ctx.parameters):
+            graph: Tensor = ctx.tower.embed(ctx.texts, rows)
+    except torch.OutOfMemoryError:
+        log.warning("memory runs short: graphs are no longer kept in this step; lower train.keep_graphs")
+        ctx.graphs = [None] * len(ctx.graphs)
+        budget.left = 0
+    if budget.left > 0:
+        return graph
+    budget.left = 0
+    _restore(ctx.states[-1], ctx.device)
+    return None
 
 
 def _autocast_settings(device_type: str) -> dict[str, Any]:
@@ -86,10 +125,14 @@ def _random_state(device: torch.device) -> RandomState:
     return torch.get_rng_state(), on_device
 
 
+def _restore(state: RandomState, device: torch.device) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1], device)
+
+
 @contextmanager
 def _replayed(state: RandomState, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.set_rng_state(state[0])
-        if state[1] is not None:
-            torch.cuda.set_rng_state(state[1], device)
+        _restore(state, device)
         yield

@@ -34,6 +34,7 @@ def contrastive_backward(
     *,
     tokens_per_chunk: int | None = 8192,
     groups: Tensor | None = None,
+    graph_bytes: float = 0,
     backward: Callable[[Tensor], None] | None = None,
 ) -> ContrastiveResult:
     """Leave the exact gradient of the CLIP loss over the global batch in every parameter's ``.grad``.
@@ -49,6 +50,7 @@ def contrastive_backward(
         tokens_per_chunk: padded tokens that are embedded at once; ``None``: everything at once.
         groups: [n] int64; pairs of one group are not each other's negatives (-1: of no group). Pairs with
             the same passage or the same critique never are.
+        graph_bytes: memory for the graphs of chunks that then need no second pass; the gradient is the same.
         backward: runs the backward pass of a scalar, e.g. ``accelerator.backward``; by default the engine's
             own or ``Tensor.backward``.
 
@@ -67,7 +69,7 @@ def contrastive_backward(
     if processes > 1 and isinstance(model, CarpModel):
         raise ValueError("on several processes, wrap the model first: accelerator.prepare or DDP")
 
-    passage_embeds, critique_embeds, scale = model(passages, critiques, tokens_per_chunk)
+    passage_embeds, critique_embeds, scale = model(passages, critiques, tokens_per_chunk, graph_bytes)
     ignore = _false_negatives(passages, critiques, groups).to(scale.device)
     result, gradients = _loss_and_gradients(passage_embeds, critique_embeds, scale, ignore)
     if not result.loss.isfinite():

@@ -18,6 +18,7 @@ from carp.config import TrainingConfig
 from carp.data.tokenized import TokenizedPairs, batch_rows
 from carp.errors import CarpError, NonFiniteLossError
 from carp.model.carp_model import CarpModel
+from carp.model.graphs import memory_for_graphs
 from carp.training.checkpoints import Checkpoints, load_optimizer
 from carp.training.contrastive import contrastive_backward
 from carp.training.export import export_run
@@ -115,6 +116,8 @@ def fit(run: Run, reporter: Reporter) -> None:
     settings, accelerator, model = run.config.train, run.accelerator, run.model
     share = settings.batch_size // accelerator.num_processes
     own = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
+    kept = settings.keep_graphs
+    graph_bytes = memory_for_graphs(accelerator.device) if kept == "auto" else kept * 1e9
     if run.state["step"] == 0:
         evaluate(run, reporter, step=0)
     with Interruption(accelerator) as interruption:
@@ -131,6 +134,7 @@ def fit(run: Run, reporter: Reporter) -> None:
                     batch.critiques,
                     tokens_per_chunk=settings.tokens_per_chunk,
                     groups=batch.groups,
+                    graph_bytes=graph_bytes,
                     backward=accelerator.backward,
                 )
             except NonFiniteLossError as error:

@@ -23,6 +23,7 @@ FREE = {
         "evaluate_every",
         "save_every",
         "keep_checkpoints",
+        "keep_graphs",
         "tokens_per_chunk",
     },
 }
