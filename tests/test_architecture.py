@@ -18,7 +18,7 @@ LEVELS = [
 ]
 # What may be imported at the top of a module by a base installation.
 BASE = {"torch", "transformers", "accelerate", "datasets", "safetensors", "huggingface_hub", "tokenizers", "numpy"}
-BASE |= {"pydantic", "yaml", "matplotlib", "typer", "rich", "tqdm", "pyarrow"}
+BASE |= {"filelock", "psutil", "pydantic", "yaml", "matplotlib", "typer", "rich", "tqdm", "pyarrow"}
 
 
 def level(module: str) -> int:

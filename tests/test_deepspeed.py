@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from test_training import NO_DROPOUT, wait_for_step, weights
-from training_runs import REPOSITORY, finish, start, tiny_options, training_command
+from training_runs import REPOSITORY, finish, kill, start, tiny_options, training_command
 
 from carp.model.carp_model import CarpModel
 from carp.model.configuration import LOGIT_SCALE_BOUNDS
@@ -54,8 +52,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path, cache: Path) -> 
     finish(deepspeed_command(tiny_options(plain, cache)))
     process = start(deepspeed_command(tiny_options(killed, cache)))
     wait_for_step(killed, 8)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill(process)
     finish([*deepspeed_command(tiny_options(killed, cache)), "--resume"])
     assert weights(plain) == weights(killed)
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate.state import AcceleratorState, PartialState
-from training_runs import finish, start, tiny_options, training_command
+from training_runs import finish, kill, start, tiny_options, training_command
 
 import carp
 from carp.config import load_config
@@ -201,16 +201,13 @@ def wait_for_step(output: Path, step: int) -> None:
         time.sleep(0.02)
 
 
-def kill_and_resume(output: Path, cache: Path, kills: int, processes: int, seed: int) -> None:
-    """Kill a run ``kills`` times at random moments, resume it each time, let it end."""
+def kill_and_resume(command: list[str], kills: int, longest: float, seed: int) -> None:
+    """Kill a run ``kills`` times, each after a random part of ``longest`` seconds; resume it each time; let it end."""
     generator = random.Random(seed)
-    command = [*training_command(tiny_options(output, cache), processes), "--resume"]
     for _ in range(kills):
         process = start(command)
-        wait_for_step(output, generator.randrange(1, 12))
-        time.sleep(generator.uniform(0, 0.3))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        time.sleep(generator.uniform(0, longest))
+        kill(process)
     finish(command)
 
 
@@ -222,8 +219,10 @@ def test_a_run_killed_and_resumed_ends_with_the_same_bytes(
     tmp_path: Path, cache: Path, kills: int, processes: int
 ) -> None:
     plain, killed = tmp_path / "plain", tmp_path / "killed"
+    began = time.monotonic()
     finish(training_command(tiny_options(plain, cache), processes))
-    kill_and_resume(killed, cache, kills, processes, seed=kills)
+    seconds = time.monotonic() - began
+    kill_and_resume([*training_command(tiny_options(killed, cache), processes), "--resume"], kills, seconds, seed=kills)
     newest = Checkpoints(plain, 2).path(12), Checkpoints(killed, 2).path(12)
     assert weights(newest[0]) == weights(newest[1])
     assert weights(plain) == weights(killed)
@@ -242,8 +241,7 @@ def test_two_processes_resume_to_the_same_bytes(tmp_path: Path, cache: Path) -> 
     finish(training_command(tiny_options(plain, cache), 2))
     process = start(training_command(tiny_options(resumed, cache), 2))
     wait_for_step(resumed, 5)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill(process)
     finish([*training_command(tiny_options(resumed, cache), 2), "--resume"])
     assert weights(plain) == weights(resumed)
 
@@ -275,6 +273,15 @@ def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path: Path, cache: Path
     latest = Checkpoints(output, 2).latest()
     step = json.loads((latest / "training.json").read_text())["step"]
     assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
+
+
+def test_two_runs_cannot_write_into_one_folder(tmp_path: Path, cache: Path) -> None:
+    output = tmp_path / "run"
+    first = start(training_command(tiny_options(output, cache, "train.steps=400")))
+    wait_for_step(output, 1)
+    with pytest.raises(InputError, match="another run is writing into"):
+        run(output, cache, "train.steps=400", "train.resume=auto")
+    kill(first)
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, cache: Path) -> None:

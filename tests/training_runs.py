@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import psutil
 
 REPOSITORY = Path(__file__).parent.parent
 TINY = [
@@ -48,6 +51,15 @@ def start(command: list[str], **environment: str) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """kill -9 for a run and everything it has started: torchrun's workers outlive their launcher otherwise."""
+    root = psutil.Process(process.pid)
+    for victim in [root, *root.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            victim.kill()
+    process.communicate(timeout=30)
 
 
 def finish(command: list[str], **environment: str) -> str:

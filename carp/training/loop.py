@@ -24,7 +24,7 @@ from carp.training.contrastive import contrastive_backward
 from carp.training.export import export_run
 from carp.training.interruption import Interruption
 from carp.training.metrics import Reporter
-from carp.training.resuming import check_output, describe_run, resumed_state
+from carp.training.resuming import check_output, describe_run, locked_output, resumed_state
 from carp.training.setup import (
     build_model,
     clamp_logit_scale,
@@ -70,23 +70,23 @@ def train(config: TrainingConfig) -> Path:
         CarpError: if the loss or the gradient stops being finite, or the run is interrupted; the newest
             checkpoint is whole and ``train.resume=auto`` continues from it.
     """
-    run = prepare(config)
+    accelerator = make_accelerator(config)
     output = Path(config.train.output)
-    reporter = Reporter(run.accelerator, output, config.train.steps, run.state["step"])
     try:
-        fit(run, reporter)
-        if run.accelerator.is_main_process:
-            export_run(output, run.checkpoints.path(run.state["best_step"]), run.state)
-        run.accelerator.wait_for_everyone()
+        with locked_output(output, accelerator):
+            run = prepare(config, accelerator)
+            with Reporter(accelerator, output, config.train.steps, run.state["step"]) as reporter:
+                fit(run, reporter)
+            if accelerator.is_main_process:
+                export_run(output, run.checkpoints.path(run.state["best_step"]), run.state)
+            accelerator.wait_for_everyone()
     finally:
-        reporter.close()
-        run.accelerator.end_training()
+        accelerator.end_training()
     return output
 
 
-def prepare(config: TrainingConfig) -> Run:
-    """Join the processes, load data and model, and go back to the newest checkpoint where there is one."""
-    accelerator = make_accelerator(config)
+def prepare(config: TrainingConfig, accelerator: Accelerator) -> Run:
+    """Load data and model, and go back to the newest checkpoint where there is one."""
     settings, output = config.train, Path(config.train.output)
     checkpoints = Checkpoints(output, settings.keep_checkpoints)
     check_output(config, checkpoints)
@@ -107,7 +107,7 @@ def prepare(config: TrainingConfig) -> Run:
     if settings.trackers:
         accelerator.init_trackers("carp", {k: str(v) for part in config.model_dump().values() for k, v in part.items()})
     run = Run(config, accelerator, wrapped, prepared, schedule, *data, checkpoints, state)
-    describe_run(run.accelerator, config, data, model, checkpoint)
+    describe_run(accelerator, config, data, model, checkpoint)
     return run
 
 

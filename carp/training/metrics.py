@@ -74,7 +74,10 @@ class Reporter:
         if self._accelerator.is_main_process:
             tqdm.write(line)
 
-    def close(self) -> None:
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self._bar.close()
 
     def _write(self, metrics: dict[str, float]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from accelerate import Accelerator
+from filelock import FileLock, Timeout
 
 from carp.config import TrainingConfig
 from carp.errors import InputError
@@ -36,10 +39,37 @@ def check_output(config: TrainingConfig, checkpoints: Checkpoints) -> None:
         InputError: if the output folder holds a run and ``train.resume`` is ``never``.
     """
     output = Path(config.train.output)
-    if output.exists() and not output.is_dir():
-        raise InputError(f"train.output={output} is a file: name a folder")
     if config.train.resume == "never" and (checkpoints.steps() or (output / "config.json").exists()):
         raise InputError(f"train.output={output} holds a run already: add --resume, or name another folder")
+
+
+@contextmanager
+def locked_output(output: Path, accelerator: Accelerator) -> Iterator[None]:
+    """Keep other runs out of a folder, e.g. while workers live on whose launcher was killed.
+
+    Raises:
+        InputError: if another run is in it.
+    """
+    if not accelerator.is_main_process:
+        yield
+        return
+    if output.exists() and not output.is_dir():
+        raise InputError(f"train.output={output} is a file: name a folder")
+    output.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(output / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise InputError(
+            f"another run is writing into {output}: wait for it or end it, or name another folder"
+        ) from error
+    try:
+        yield
+    finally:
+        (output / ".lock").unlink()
+        lock.release()
+        with suppress(OSError):  # a run that was refused leaves no empty folder
+            output.rmdir()
 
 
 def resumed_state(config: TrainingConfig, checkpoint: Path | None, accelerator: Accelerator) -> dict[str, Any]:
