@@ -56,7 +56,7 @@ def plain_gradients(
         )
     passage_embeds, critique_embeds = (torch.cat(side) for side in zip(*parts, strict=True))
     labels = [torch.cat([TokenizedTexts.of(t).fingerprints() for t in side]) for side in (passages, critiques)]
-    ignore = false_negatives(*labels, *([] if groups is None else [groups]))
+    ignore = false_negatives(torch.stack([*labels, *([] if groups is None else [groups])], dim=1))
     loss = clip_loss(similarity_logits(passage_embeds, critique_embeds, model.logit_scale.exp()), ignore)
     loss.backward()
     return loss.item(), gradients(model)

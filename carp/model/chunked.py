@@ -64,16 +64,20 @@ class _EmbedTwice(torch.autograd.Function):
         ctx.tower, ctx.texts, ctx.chunks, ctx.device = tower, texts, chunks, device
         ctx.parameters = parameters
         ctx.autocast = _autocast_settings(device.type)
-        ctx.states, ctx.graphs, embeds = [], [], []
+        ctx.states, ctx.graphs = [], []
+        embeds = torch.empty(0)
         budget.next_tower()
         for rows in chunks:
             ctx.states.append(_random_state(device))
             graph = _kept_graph(ctx, rows, budget) if any(ctx.needs_input_grad) else None
             ctx.graphs.append(graph)
-            embeds.append(tower.embed(texts, rows) if graph is None else graph.detach())
+            found = tower.embed(texts, rows) if graph is None else graph.detach()
+            if not len(embeds):
+                embeds = found.new_empty(len(texts), found.shape[1])
+            embeds[rows.to(device)] = found
         # Weights that autocast has cast while gradients were off must not serve the second pass.
         torch.clear_autocast_cache()
-        return torch.cat(embeds)[torch.cat(chunks).argsort().to(device)]
+        return embeds
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from carp.distributed import gather_rows, process_count, process_rank
 from carp.errors import NonFiniteLossError
-from carp.loss import clip_loss, false_negatives, similarity_logits, top_k_accuracy
+from carp.loss import clip_loss_and_gradients
 from carp.model.carp_model import CarpModel
 from carp.model.texts import TokenizedTexts
 
@@ -70,41 +70,30 @@ def contrastive_backward(
         raise ValueError("on several processes, wrap the model first: accelerator.prepare or DDP")
 
     passage_embeds, critique_embeds, scale = model(passages, critiques, tokens_per_chunk, graph_bytes)
-    ignore = _false_negatives(passages, critiques, groups).to(scale.device)
-    result, gradients = _loss_and_gradients(passage_embeds, critique_embeds, scale, ignore)
-    if not result.loss.isfinite():
-        raise NonFiniteLossError(f"the loss is {result.loss.item()}")
+    labels = gather_rows(_labels(passages, critiques, groups)).to(scale.device)
+    found = clip_loss_and_gradients(
+        gather_rows(passage_embeds.detach()), gather_rows(critique_embeds.detach()), scale.detach(), labels
+    )
+    if not found.loss.isfinite():
+        raise NonFiniteLossError(f"the loss is {found.loss.item()}")
 
     # Wrappers average gradients over the processes. Each process holds the embeddings' gradients of its own
     # pairs only, so they are to be summed; the temperature's gradient is complete on each.
-    surrogate = scale * gradients[2]
-    for embeds, gradient in zip((passage_embeds, critique_embeds), gradients, strict=False):
-        surrogate = surrogate + processes * (embeds * gradient).sum()
+    own = _own_rows(len(passages))
+    surrogate = scale * found.scale
+    for embeds, gradient in ((passage_embeds, found.passages[own]), (critique_embeds, found.critiques[own])):
+        surrogate = surrogate + processes * embeds.flatten().dot(gradient.flatten())
     run_backward: Any = backward or getattr(model, "backward", Tensor.backward)
     run_backward(surrogate)
-    return result
+    return ContrastiveResult(found.loss, found.accuracy)
 
 
-def _false_negatives(passages: TokenizedTexts, critiques: TokenizedTexts, groups: Tensor | None) -> Tensor:
+def _labels(passages: TokenizedTexts, critiques: TokenizedTexts, groups: Tensor | None) -> Tensor:
+    """[n, kinds] what pairs may share, and then are not each other's negatives."""
     labels = [passages.fingerprints(), critiques.fingerprints()]
     if groups is not None:
         labels.append(groups.cpu())
-    return false_negatives(*gather_rows(torch.stack(labels, dim=1)).unbind(dim=1))
-
-
-def _loss_and_gradients(
-    passage_embeds: Tensor, critique_embeds: Tensor, scale: Tensor, ignore: Tensor
-) -> tuple[ContrastiveResult, list[Tensor]]:
-    """The loss of the global batch, and its gradients with respect to this process's embeddings and scale."""
-    passages, critiques = (gather_rows(e.detach()).requires_grad_() for e in (passage_embeds, critique_embeds))
-    leaf = scale.detach().requires_grad_()
-    with torch.enable_grad(), torch.autocast(scale.device.type, enabled=False):
-        logits = similarity_logits(passages, critiques, leaf)
-        loss = clip_loss(logits, ignore)
-    *embed_gradients, scale_gradient = torch.autograd.grad(loss, [passages, critiques, leaf])
-    accuracy = (top_k_accuracy(logits, 1, ignore) + top_k_accuracy(logits.T, 1, ignore)) / 2
-    own = _own_rows(len(passage_embeds))
-    return ContrastiveResult(loss.detach(), accuracy), [*(g[own] for g in embed_gradients), scale_gradient]
+    return torch.stack(labels, dim=1)
 
 
 def _own_rows(n: int) -> slice:

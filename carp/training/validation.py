@@ -30,8 +30,9 @@ def validate(model: CarpModel, pairs: TokenizedPairs, rows: np.ndarray) -> dict[
     """
     passages, critiques, labels = _embed_together(model, pairs, rows)
     logits = similarity_logits(passages, critiques, model.logit_scale.exp())
-    groups, passage_texts, critique_texts = labels.to(logits.device).unbind(dim=1)
-    ignore = false_negatives(groups, passage_texts, critique_texts)
+    labels = labels.to(logits.device)
+    ignore = false_negatives(labels)
+    _, passage_texts, critique_texts = labels.unbind(dim=1)
     accuracies = {
         f"validation_{side}_top{k}": top_k_accuracy(scores, k, _once(ignore, texts)).item()
         for side, scores, texts in (
