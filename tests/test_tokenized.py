@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import shared_data
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -340,3 +341,12 @@ def test_a_batch_is_a_function_of_seed_and_step_alone() -> None:
     tokenized._epoch_order.cache_clear()
     assert backward[::-1] == forward
     assert batch_rows(13, rows, 8, seed=5).tolist() == forward[13]
+
+
+def test_the_real_critiques_are_read_whole(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    source = shared_data("critiques.jsonl.gz")
+    pairs = tokenize_pairs(str(source), tokenizer, tokenizer, 64, 32, tmp_path)
+    assert len(pairs) + pairs.info["too_short"] == 20_943
+    training, validation = split_rows(pairs.units, 1000)
+    assert not set(pairs.units[training]) & set(pairs.units[validation])
+    assert len(set(pairs.units)) == 2708  # stories

@@ -22,10 +22,12 @@ import torch
 from torch import Tensor
 
 from carp.model.graphs import GraphBudget
+from carp.model.heap import release_heap
 from carp.model.texts import TokenizedTexts, plan_chunks
 from carp.model.tower import TextTower
 
 RandomState = tuple[Tensor, Tensor | None]
+CHUNKS_PER_RELEASE = 4  # of a step's second pass on a CPU; each release takes milliseconds
 log = logging.getLogger(__name__)
 
 
@@ -94,6 +96,9 @@ class _EmbedTwice(torch.autograd.Function):
             for total, gradient in zip(totals, gradients, strict=True):
                 if gradient is not None:
                     total += gradient
+            if i % CHUNKS_PER_RELEASE == 0 and ctx.device.type == "cpu":
+                del graph, gradients
+                release_heap()
         return None, None, None, None, *totals
 
 

@@ -47,7 +47,7 @@ def contrastive_backward(
         model: a :class:`~carp.CarpModel`, or one wrapped by DistributedDataParallel or a DeepSpeed engine.
         passages, critiques: ``n`` texts each, as a tokenizer returns them (``input_ids``,
             ``attention_mask``); pair ``i`` is passage ``i`` with critique ``i``. The same ``n`` on every process.
-        tokens_per_chunk: padded tokens that are embedded at once; ``None``: everything at once.
+        tokens_per_chunk: tokens (of the longest text times texts) that are embedded at once; ``None``: everything at once.
         groups: [n] int64; pairs of one group are not each other's negatives (-1: of no group). Pairs with
             the same passage or the same critique never are.
         graph_bytes: memory for the graphs of chunks that then need no second pass; the gradient is the same.
@@ -68,6 +68,9 @@ def contrastive_backward(
     processes = process_count()
     if processes > 1 and isinstance(model, CarpModel):
         raise ValueError("on several processes, wrap the model first: accelerator.prepare or DDP")
+    counts = gather_rows(torch.tensor([len(passages)])).tolist()
+    if len(set(counts)) > 1:
+        raise ValueError(f"the processes hold {counts} pairs: give each the same number")
 
     passage_embeds, critique_embeds, scale = model(passages, critiques, tokens_per_chunk, graph_bytes)
     labels = gather_rows(_labels(passages, critiques, groups)).to(scale.device)
@@ -80,12 +83,28 @@ def contrastive_backward(
     # Wrappers average gradients over the processes. Each process holds the embeddings' gradients of its own
     # pairs only, so they are to be summed; the temperature's gradient is complete on each.
     own = _own_rows(len(passages))
-    surrogate = scale * found.scale
-    for embeds, gradient in ((passage_embeds, found.passages[own]), (critique_embeds, found.critiques[own])):
-        surrogate = surrogate + processes * embeds.flatten().dot(gradient.flatten())
+    surrogate = (
+        scale * found.scale
+        + processes * _Handover.apply(passage_embeds, found.passages[own])
+        + processes * _Handover.apply(critique_embeds, found.critiques[own])
+    )
+    del passage_embeds, critique_embeds  # the backward pass is where memory peaks, and it needs only their gradients
     run_backward: Any = backward or getattr(model, "backward", Tensor.backward)
     run_backward(surrogate)
     return ContrastiveResult(found.loss, found.accuracy)
+
+
+class _Handover(torch.autograd.Function):
+    """A scalar (of no meaning) through which embeddings get a gradient that is known already, without a copy."""
+
+    @staticmethod
+    def forward(ctx: Any, embeds: Tensor, gradient: Tensor) -> Tensor:
+        ctx.gradient = gradient
+        return embeds.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
+        return ctx.gradient.mul_(grad_outputs[0]), None
 
 
 def _labels(passages: TokenizedTexts, critiques: TokenizedTexts, groups: Tensor | None) -> Tensor:
