@@ -18,8 +18,8 @@ def _malloc_trim() -> Callable[[int], int] | None:
 def release_heap() -> None:
     """Return what is free in glibc's heap to the system; elsewhere nothing.
 
-    Chunks have ever other shapes, and the blocks that one leaves seldom fit the next: without this, the peak memory of a
-    step on a CPU grew by 13-29 % from 256 to 2048 pairs; with it, by what ``scripts/bench/README.md`` says.
+    Chunks have ever other shapes, and the blocks that one leaves seldom fit the next: without this, the peak memory
+    of a step on a CPU grew by 13 to 29 % from 256 to 2048 pairs (scripts/bench/README.md has what it grows by now).
     """
     if trim := _malloc_trim():
         trim(0)

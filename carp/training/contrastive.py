@@ -47,7 +47,7 @@ def contrastive_backward(
         model: a :class:`~carp.CarpModel`, or one wrapped by DistributedDataParallel or a DeepSpeed engine.
         passages, critiques: ``n`` texts each, as a tokenizer returns them (``input_ids``,
             ``attention_mask``); pair ``i`` is passage ``i`` with critique ``i``. The same ``n`` on every process.
-        tokens_per_chunk: tokens (of the longest text times texts) that are embedded at once; ``None``: everything at once.
+        tokens_per_chunk: texts times the longest one's tokens that are embedded at once; ``None``: everything.
         groups: [n] int64; pairs of one group are not each other's negatives (-1: of no group). Pairs with
             the same passage or the same critique never are.
         graph_bytes: memory for the graphs of chunks that then need no second pass; the gradient is the same.
