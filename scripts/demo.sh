@@ -11,4 +11,4 @@ echo "training carp_nano from random weights on the bundled pairs, in two proces
 .venv/bin/carp score carp/sample/stories/drags.txt carp/sample/stories/chase.txt \
     --model "$output" --paraphrases bundled --plot "$output/scores.png"
 echo "curves: $output/curves.png; model card: $output/README.md"
-echo "A toy: it has read 365 pairs. See the README for training on pairs of your own."
+echo "A toy: it has read 362 pairs. See the README for training on pairs of your own."

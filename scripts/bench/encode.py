@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -35,7 +36,7 @@ TUNING_STORIES = 256
 LEAST_COSINE = 0.9999
 
 
-class Encoder:
+class Encoder(ABC):
     """What embeds texts; lives in a worker."""
 
     def __init__(self) -> None:
@@ -44,15 +45,17 @@ class Encoder:
         with quiet_transformers():
             self.build()
 
+    @abstractmethod
     def build(self) -> None:
-        raise NotImplementedError
+        """Load the model."""
 
+    @abstractmethod
     def encode(self, texts: list[str]) -> np.ndarray:
-        raise NotImplementedError
+        """[n, dim] embeddings of unit length."""
 
+    @abstractmethod
     def tune(self, texts: list[str], batch_sizes: Sequence[int]) -> str:
         """Choose the batch size; what a batch is, for the table."""
-        raise NotImplementedError
 
     def take(self, texts: list[str]) -> None:
         """Make these the texts of the following calls."""

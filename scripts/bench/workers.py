@@ -98,7 +98,7 @@ def _serve(connection: Connection) -> None:
             else:
                 answer = getattr(thing, what)(*arguments) if isinstance(what, str) else what(*arguments)
             connection.send_bytes(pickle.dumps((True, answer)))
-        except Exception:
+        except Exception:  # whatever it is, the parent raises it as a WorkerError
             connection.send_bytes(pickle.dumps((False, traceback.format_exc())))
 
 
