@@ -237,6 +237,27 @@ def unpadded_calls(tower: TextTower, texts: dict) -> int:
     return sum(shape[0] == 1 for shape in shapes)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_jagged_attention_is_attention_within_each_text(dropout: float) -> None:
+    lengths = torch.tensor([7, 5, 5, 1])
+    generator = torch.Generator().manual_seed(0)
+    rows = [torch.randn(18, 2, 4, dtype=torch.float64, generator=generator).requires_grad_() for _ in range(3)]
+    layout = unpadded.Layout.of(lengths, torch.device("cpu"))
+    found, gradients = [], []
+    for attend in (unpadded.attend_runs, unpadded.attend_jagged):
+        torch.manual_seed(0)
+        found.append(attend(*rows, layout, dropout, None))
+        gradients.append(torch.autograd.grad(found[-1].square().sum(), rows))
+    assert found[0].shape == found[1].shape == (18, 2, 4)
+    if dropout:  # other kernels draw other masks: here a text with one token is either dropped or doubled
+        for attended in found:
+            share = attended[17] / rows[2][17]
+            torch.testing.assert_close(share, share.mean(1, keepdim=True).round().expand_as(share))
+        return
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=1e-12)
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=1e-12)
+
+
 def test_an_encoder_that_needs_padding_says_so(caplog: pytest.LogCaptureFixture) -> None:
     unpadded._say_that_it_is_padded.cache_clear()
     config = DistilBertConfig(vocab_size=600, dim=16, n_layers=1, n_heads=2, hidden_dim=32, max_position_embeddings=64)

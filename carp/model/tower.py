@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedConfig
 
 from carp.model.texts import TokenizedTexts
-from carp.model.unpadded import ATTENTION, first_position, pool_runs, position_ids, runs_of_equal_lengths
+from carp.model.unpadded import ATTENTION, Layout, first_position, pool_runs, position_ids
 
 
 def masked_sum(states: Tensor, mask: Tensor) -> Tensor:
@@ -74,13 +74,13 @@ class TextTower(nn.Module):
             input_ids, mask = texts.padded(rows, self.pad_token_id)
             return self(input_ids.to(device), mask.to(device))
         tokens, lengths = texts.flat(rows)
-        runs = runs_of_equal_lengths(lengths)
+        layout = Layout.of(lengths, device)
         states = self.encoder(
             input_ids=tokens[None].to(device),
             position_ids=position_ids(lengths, self.first_position)[None].to(device),
-            runs=runs,
+            layout=layout,
         ).last_hidden_state[0]
-        return self._project(pool_runs(_sharpened(states), runs, self.pooling))
+        return self._project(pool_runs(_sharpened(states), layout.runs, self.pooling))
 
     def _project(self, pooled: Tensor) -> Tensor:
         pooled = F.normalize(pooled, dim=-1)

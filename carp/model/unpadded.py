@@ -3,11 +3,16 @@
 Linear layers, norms and embeddings see one row of real tokens; only attention knows where a text ends. The model
 code stays that of transformers: position ids are given explicitly, and attention is a function registered with its
 attention interface that reads the texts' boundaries from a keyword argument.
+
+On a CPU attention is computed for runs of texts of equal lengths, which need neither masks nor copies; on a GPU by one
+variable-length kernel, the one that torch chooses for jagged tensors (flash attention in half precision, the
+memory-efficient one in float32), because many small kernels would starve it.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -39,13 +44,30 @@ class EqualLengths(NamedTuple):
         return slice(self.start, self.start + self.number * self.length)
 
 
-def runs_of_equal_lengths(lengths: Tensor) -> list[EqualLengths]:
-    """The texts of a chunk as runs; few where the chunk is sorted by length."""
-    runs, start = [], 0
-    for length, group in groupby(lengths.tolist()):
-        runs.append(EqualLengths(start, len(list(group)), length))
-        start = runs[-1].tokens.stop
-    return runs
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the ``n`` texts of a chunk lie in its one row of tokens.
+
+    Attributes:
+        runs: the texts as runs of equal lengths; few where the chunk is sorted by length.
+        offsets: [n + 1] first token of each text, and the number of all tokens; on the encoder's device.
+        shortest, longest: tokens of a text.
+    """
+
+    runs: list[EqualLengths]
+    offsets: Tensor
+    shortest: int
+    longest: int
+
+    @classmethod
+    def of(cls, lengths: Tensor, device: torch.device) -> Layout:
+        """The layout of texts of these ``lengths`` [n], one behind the other."""
+        runs, start = [], 0
+        for length, group in groupby(lengths.tolist()):
+            runs.append(EqualLengths(start, len(list(group)), length))
+            start = runs[-1].tokens.stop
+        offsets = F.pad(lengths.cumsum(0), (1, 0)).to(device, non_blocking=True)
+        return cls(runs, offsets, int(lengths.min()), int(lengths.max()))
 
 
 def first_position(config: PreTrainedConfig) -> int | None:
@@ -86,21 +108,44 @@ def unpadded_attention(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    runs: list[EqualLengths] | None = None,
+    layout: Layout | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Attention of one row of texts [1, heads, total, width], each text to itself; padded input goes to sdpa."""
-    if runs is None:
+    if layout is None:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
         )
     rows = [x[0].transpose(0, 1) for x in (query, key, value)]  # [total, heads, width]: no copy
+    attend = attend_jagged if query.is_cuda else attend_runs
+    return attend(*rows, layout, dropout, scaling)[None], None
+
+
+def attend_runs(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float, scaling: float | None
+) -> Tensor:
+    """Attention within each text, [total, heads, width], one call for each run of equal lengths."""
     attended = []
-    for run in runs:
-        q, k, v = (x[run.tokens].unflatten(0, (run.number, run.length)).transpose(1, 2) for x in rows)
+    for run in layout.runs:
+        q, k, v = (x[run.tokens].unflatten(0, (run.number, run.length)).transpose(1, 2) for x in (query, key, value))
         found = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling)
         attended.append(found.transpose(1, 2).flatten(0, 1))
-    return torch.cat(attended)[None], None
+    return torch.cat(attended)
+
+
+def attend_jagged(
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float, scaling: float | None
+) -> Tensor:
+    """The same, [total, heads, width], in one call over a jagged tensor."""
+    q, k, v = (
+        torch.nested.nested_tensor_from_jagged(
+            x, layout.offsets, min_seqlen=layout.shortest, max_seqlen=layout.longest
+        ).transpose(1, 2)
+        for x in (query, key, value)
+    )
+    found: Any = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling)
+    attended: Tensor = found.transpose(1, 2).values()
+    return attended
 
 
 AttentionInterface.register(ATTENTION, unpadded_attention)
