@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from carp.errors import CarpError, InputError
     from carp.model.carp_model import CarpModel
     from carp.model.configuration import CarpConfig
+    from carp.scoring.embeddings import Embeddings, embed
     from carp.scoring.loading import load
     from carp.scoring.score import score
     from carp.training.contrastive import contrastive_backward
@@ -20,13 +21,25 @@ _HOMES = {
     "CarpConfig": "carp.model.configuration",
     "CarpError": "carp.errors",
     "CarpModel": "carp.model.carp_model",
+    "Embeddings": "carp.scoring.embeddings",
     "InputError": "carp.errors",
     "contrastive_backward": "carp.training.contrastive",
+    "embed": "carp.scoring.embeddings",
     "load": "carp.scoring.loading",
     "score": "carp.scoring.score",
 }
 
-__all__ = ["CarpConfig", "CarpError", "CarpModel", "InputError", "contrastive_backward", "load", "score"]
+__all__ = [
+    "CarpConfig",
+    "CarpError",
+    "CarpModel",
+    "Embeddings",
+    "InputError",
+    "contrastive_backward",
+    "embed",
+    "load",
+    "score",
+]
 __version__ = "0.1.0"
 
 

@@ -76,7 +76,7 @@ def expected_row(name: str, story: str, model: CarpModel, reviews: tuple[str, ..
 # -- help --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["score", "train", "info", "convert", "push"])
+@pytest.mark.parametrize("name", ["score", "embed", "train", "info", "convert", "push"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_of_every_command_has_examples(command: Command, name: str, flag: str) -> None:
     outcome = command(name, flag)
@@ -88,7 +88,9 @@ def test_help_of_every_command_has_examples(command: Command, name: str, flag: s
 def test_help_names_every_command(command: Command) -> None:
     outcome = command("--help")
     assert outcome.code == 0
-    assert [name for name in ("score", "train", "info", "convert", "push") if f" {name} " not in outcome.out] == []
+    assert [
+        name for name in ("score", "embed", "train", "info", "convert", "push") if f" {name} " not in outcome.out
+    ] == []
 
 
 def test_version(command: Command) -> None:
@@ -108,7 +110,9 @@ def test_importing_carp_imports_no_heavy_library() -> None:
     assert python(f"import sys, carp; print({HEAVY})").stdout == "[]\n"
 
 
-@pytest.mark.parametrize("words", [("--help",), ("score", "--help"), ("train", "--help"), ("--version",)])
+@pytest.mark.parametrize(
+    "words", [("--help",), ("score", "--help"), ("embed", "--help"), ("train", "--help"), ("--version",)]
+)
 def test_help_imports_no_heavy_library(words: tuple[str, ...]) -> None:
     code = f"import sys, atexit; atexit.register(lambda: print({HEAVY})); from carp.cli.main import main; main()"
     found = python(code, *words)
@@ -238,6 +242,44 @@ def test_a_plot_replaces_an_older_one(command: Command) -> None:
     Path("scores.png").write_bytes(b"old")
     assert command("score", "story.txt", "--plot", "scores.png").code == 0
     assert Path("scores.png").read_bytes()[:8] == PNG
+
+
+# -- embed -------------------------------------------------------------------------------------------------
+
+
+def test_embedded_stories_score_like_the_stories(command: Command, model: CarpModel) -> None:
+    outcome = command("embed", "story.txt", "other.txt", "--out", "new/stories.parquet", "--precision", "float32")
+    assert outcome == Outcome(0, "2 embeddings of width 24: new/stories.parquet\n", "")
+    rows = json_rows(command("score", "--embeddings", "new/stories.parquet", "--json"))
+    assert rows == [expected_row("story", STORY, model), expected_row("other", OTHER, model)]
+
+
+def test_critiques_are_embedded_by_line(command: Command, model: CarpModel) -> None:
+    Path("reviews.txt").write_text("This is boring.\n\nHow exciting!\n", encoding="utf-8")
+    assert command("embed", "reviews.txt", "--critiques", "--out", "reviews.parquet").code == 0
+    found = carp.Embeddings.load("reviews.parquet")
+    assert (found.ids, found.side) == (["This is boring.", "How exciting!"], "critique")
+    np.testing.assert_allclose(found.vectors, model.encode_critiques(found.ids), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("score",), "give stories or --embeddings, one of the two"),
+        (("score", "story.txt", "--embeddings", "x.parquet"), "give stories or --embeddings, one of the two"),
+        (("score", "--embeddings", "none.parquet"), "none.parquet: no such file"),
+        (("score", "story.txt", "--devices", "cuda:9"), "no device 'cuda:9' on this machine"),
+        (("score", "story.txt", "--precision", "int4"), "choose float32, bfloat16, float16, int8"),
+        (("embed", "story.txt", "--out", "."), "--out .: a folder; name a file"),
+        (("embed", "none.txt", "--out", "x.parquet"), "none.txt: no such file"),
+    ],
+)
+def test_a_mistake_in_embedding_is_one_line(command: Command, words: tuple[str, ...], message: str) -> None:
+    outcome = command(*words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.count("\n") == 1
+    assert message in outcome.err
+    assert not Path("x.parquet").exists()
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------

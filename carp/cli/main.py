@@ -10,7 +10,7 @@ import warnings
 import typer
 
 from carp import __version__
-from carp.cli import checkpoints, score, train
+from carp.cli import checkpoints, embed, score, train
 from carp.errors import CarpError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("score", epilog=score.EXAMPLES)(score.score_command)
+app.command("embed", epilog=embed.EXAMPLES)(embed.embed_command)
 app.command("train", epilog=train.EXAMPLES)(train.train_command)
 app.command("info", epilog=checkpoints.INFO_EXAMPLES)(checkpoints.info_command)
 app.command("convert", epilog=checkpoints.CONVERT_EXAMPLES)(checkpoints.convert_command)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from carp.scoring.stories import Story
+    from carp.model.carp_model import CarpModel
 
 EXAMPLES = """
 Examples:
@@ -25,12 +25,18 @@ Examples:
   carp score *.txt --paraphrases bundled --json > scores.jsonl
 
   cat story.txt | carp score - --reviews my_reviews.txt
+
+  carp score --embeddings stories.parquet -r "This is boring." --json     (see carp embed)
 """
 BAR_WIDTH = 24
+DEVICES_HELP = "Embed on several devices, e.g. cuda:0,cuda:1 or cpu,cpu."
+PRECISION_HELP = "float32, bfloat16, float16, or int8 (on a CPU)."
 
 
 def score_command(
-    stories: Annotated[list[str], typer.Argument(metavar="STORY...", help="Text or JSON Lines files; - for stdin.")],
+    stories: Annotated[
+        list[str] | None, typer.Argument(metavar="STORY...", help="Text or JSON Lines files; - for stdin.")
+    ] = None,
     review: Annotated[list[str] | None, typer.Option("--review", "-r", help="A review; may be repeated.")] = None,
     reviews: Annotated[str, typer.Option(help="A text file with one review per line.")] = "",
     model: Annotated[str, typer.Option("--model", "-m", help="Folder or Hub id; default: $CARP_MODEL.")] = "",
@@ -42,6 +48,9 @@ def score_command(
         str,
         typer.Option(help="Tokens per window of a long story; none: only its beginning.", metavar="N|none"),
     ] = "context",
+    embeddings: Annotated[Path | None, typer.Option(help="Stories that  carp embed  has embedded.")] = None,
+    devices: Annotated[str, typer.Option(help=DEVICES_HELP)] = "",
+    precision: Annotated[str, typer.Option(help=PRECISION_HELP)] = "float32",
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON Lines instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw the scores into this PNG file.")] = None,
 ) -> None:
@@ -50,41 +59,58 @@ def score_command(
     from carp.scoring.plots import MAX_STORIES, plot_scores
     from carp.scoring.stories import read_stories
 
+    if bool(stories) == (embeddings is not None):
+        raise InputError("give stories or --embeddings, one of the two")
     if plot is not None and plot.is_dir():
         raise InputError(f"--plot {plot}: a folder; name a PNG file")
     if plot is not None and not plot.absolute().parent.is_dir():
         raise InputError(f"--plot {plot}: there is no folder {plot.absolute().parent}")
-    read = read_stories(stories)
-    if plot is not None and len(read) > MAX_STORIES:
-        raise InputError(f"--plot draws {MAX_STORIES} stories at most, not {len(read)}: plot fewer")
+    read = read_stories(stories or [])
     phrases = _reviews(review, reviews)
 
-    from carp.scoring.loading import load
+    from carp.scoring.embeddings import Embeddings
     from carp.scoring.score import score
 
+    embedded = Embeddings.load(embeddings) if embeddings else None
+    names = embedded.ids if embedded else [story.story_id for story in read]
+    if plot is not None and len(names) > MAX_STORIES:
+        raise InputError(f"--plot draws {MAX_STORIES} stories at most, not {len(names)}: plot fewer")
     scores = score(
-        [story.text for story in read],
+        embedded or [story.text for story in read],
         phrases,
-        model=load(model or None),
+        model=load_model(model, precision),
         paraphrases=_paraphrases(paraphrases),
-        window=_window(window),
-        progress=sys.stderr.isatty() and len(read) + len(phrases) > 100,
+        window=window_size(window),
+        devices=split_devices(devices),
+        progress=sys.stderr.isatty() and len(names) + len(phrases) > 100,
     )
-    _print_json(read, phrases, scores) if as_json else _print_tables(read, phrases, scores)
+    _print_json(names, phrases, scores) if as_json else _print_tables(names, phrases, scores)
     if plot is not None:
-        plot_scores(scores, [story.story_id for story in read], phrases, plot)
+        plot_scores(scores, names, phrases, plot)
         print(f"plot: {plot}", file=sys.stderr)
+
+
+def load_model(name: str, precision: str) -> CarpModel:
+    """The model that ``--model`` and ``--precision`` name."""
+    from carp.scoring.loading import load
+
+    return load(name or None, precision=precision)  # type: ignore[arg-type]  # load says what can be chosen
+
+
+def split_devices(text: str) -> list[str]:
+    """The devices that ``--devices`` names."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _reviews(given: list[str] | None, file: str) -> list[str]:
     from carp.reviews import REVIEWS
-    from carp.scoring.stories import read_text
+    from carp.scoring.stories import read_lines
 
-    lines = [line.strip() for line in read_text(file, "reviews").splitlines() if line.strip()] if file else []
-    return [*(given or []), *lines] or list(REVIEWS)
+    return [*(given or []), *(read_lines(file, "reviews") if file else [])] or list(REVIEWS)
 
 
-def _window(text: str) -> Any:
+def window_size(text: str) -> Any:
+    """What ``--window`` asks for."""
     from carp.errors import InputError
 
     if text in ("context", "none"):
@@ -111,13 +137,13 @@ def _paraphrases(text: str) -> Any:
     return mapping
 
 
-def _print_json(stories: list[Story], reviews: list[str], scores: NDArray[np.float32]) -> None:
-    for story, row in zip(stories, scores, strict=True):
+def _print_json(names: list[str], reviews: list[str], scores: NDArray[np.float32]) -> None:
+    for name, row in zip(names, scores, strict=True):
         found = {review: round(float(value), 6) for review, value in zip(reviews, row, strict=True)}
-        print(json.dumps({"story_id": story.story_id, "scores": found}, ensure_ascii=False))
+        print(json.dumps({"story_id": name, "scores": found}, ensure_ascii=False))
 
 
-def _print_tables(stories: list[Story], reviews: list[str], scores: NDArray[np.float32]) -> None:
+def _print_tables(names: list[str], reviews: list[str], scores: NDArray[np.float32]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -125,8 +151,8 @@ def _print_tables(stories: list[Story], reviews: list[str], scores: NDArray[np.f
     console = Console()
     # One scale for all tables: bars of different stories can be compared.
     low, high = float(scores.min()), float(scores.max())
-    for story, row in zip(stories, scores, strict=True):
-        table = Table("score", "", "review", title=story.story_id, title_justify="left")
+    for name, row in zip(names, scores, strict=True):
+        table = Table("score", "", "review", title=name, title_justify="left")
         table.columns[0].justify = "right"
         for i in row.argsort()[::-1]:
             share = (float(row[i]) - low) / (high - low) if high > low else 1.0

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 import transformers.initialization as init
@@ -30,7 +30,9 @@ from carp.model.tower import TextTower, encoder_options
 Side = Literal["passage", "critique"]
 HUB_OPTIONS = ("revision", "cache_dir", "token", "local_files_only", "force_download")
 TEXTS_PER_BLOCK = 8192  # texts tokenised and sorted together: bounds the memory of a long list
-TOKENS_PER_CHUNK = 8192
+# A CPU is fastest on chunks whose hidden states stay in its caches, a GPU on large ones.
+TOKENS_PER_CHUNK = {"cpu": 2048}
+MANY_TOKENS = 16_384
 
 
 class CarpModel(PreTrainedModel):
@@ -225,20 +227,24 @@ class CarpModel(PreTrainedModel):
         Raises:
             InputError: if a text is empty or no string.
         """
-        return self._encode("passage", texts, progress)
+        return self.encode("passage", texts, progress=progress)
 
     def encode_critiques(self, texts: str | Sequence[str], *, progress: bool = False) -> Tensor:
         """Embed critiques; the same as :meth:`encode_passages` with the other tower."""
-        return self._encode("critique", texts, progress)
+        return self.encode("critique", texts, progress=progress)
 
-    def _encode(self, side: Side, texts: str | Sequence[str], progress: bool) -> Tensor:
+    def encode(
+        self, side: Side, texts: str | Sequence[str], *, progress: bool = False, using: Embedder | None = None
+    ) -> Tensor:
+        """Embed texts of one side, each different one once; ``using`` is what embeds, by default this model."""
         texts = checked_texts([texts] if isinstance(texts, str) else texts, side)
+        different, rows = different_texts(texts)
         blocks = []
-        with tqdm(total=len(texts), unit="text", desc=f"{side}s", disable=not progress) as bar:
-            for start in range(0, len(texts), TEXTS_PER_BLOCK):
-                tokenized = self.tokenize(side, texts[start : start + TEXTS_PER_BLOCK])
-                blocks.append(self.embed_tokenized(side, tokenized, bar))
-        return torch.cat(blocks)
+        with tqdm(total=len(different), unit="text", desc=f"{side}s", disable=not progress) as bar:
+            for start in range(0, len(different), TEXTS_PER_BLOCK):
+                tokenized = self.tokenize(side, different[start : start + TEXTS_PER_BLOCK])
+                blocks.append((using or self).embed_tokenized(side, tokenized, bar))
+        return torch.cat(blocks)[rows.to(self.device)]
 
     def tokenize(self, side: Side, texts: Sequence[str]) -> TokenizedTexts:
         """Token ids of texts, cut at the side's context length."""
@@ -261,7 +267,7 @@ class CarpModel(PreTrainedModel):
     def embed_tokenized(self, side: Side, texts: TokenizedTexts, bar: Any = None) -> Tensor:
         """[n, dim] embeddings of tokenised texts, without dropout; ``bar`` is advanced by the texts done."""
         tower: TextTower = getattr(self, f"{side}_tower")
-        chunks = plan_chunks(texts.lengths, TOKENS_PER_CHUNK)
+        chunks = plan_chunks(texts.lengths, TOKENS_PER_CHUNK.get(self.device.type, MANY_TOKENS))
         embeds = []
         with _evaluating(tower):
             for rows in chunks:
@@ -269,6 +275,18 @@ class CarpModel(PreTrainedModel):
                 if bar is not None:
                     bar.update(len(rows))
         return torch.cat(embeds)[torch.cat(chunks).argsort().to(self.device)]
+
+
+class Embedder(Protocol):
+    """What embeds tokenised texts: a model, or several of them."""
+
+    def embed_tokenized(self, side: Side, texts: TokenizedTexts, bar: Any = None) -> Tensor: ...
+
+
+def different_texts(texts: Sequence[str]) -> tuple[list[str], Tensor]:
+    """The different ones among ``n`` texts, in their order, and for each text [n] which one it is."""
+    places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    return list(places), torch.tensor([places[text] for text in texts])
 
 
 def checked_texts(texts: Sequence[str], what: str) -> list[str]:

@@ -116,9 +116,9 @@ def unpadded_attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **options
         )
-    rows = [x[0].transpose(0, 1) for x in (query, key, value)]  # [total, heads, width]: no copy
+    query, key, value = (x[0].transpose(0, 1) for x in (query, key, value))  # [total, heads, width]: no copy
     attend = attend_jagged if query.is_cuda else attend_runs
-    return attend(*rows, layout, dropout, scaling)[None], None
+    return attend(query, key, value, layout, dropout, scaling)[None], None
 
 
 def attend_runs(

@@ -69,6 +69,11 @@ def read_text(path: str, holds: str = "a story") -> str:
         raise InputError(f"{path}: no such file, or not readable ({error.strerror})") from error
 
 
+def read_lines(path: str, hold: str) -> list[str]:
+    """The lines of a UTF-8 file that are not blank; ``hold`` says in messages what is expected in them."""
+    return [line.strip() for line in read_text(path, hold).splitlines() if line.strip()]
+
+
 def decode_text(data: bytes, name: str, holds: str = "a story") -> str:
     """UTF-8 bytes, with or without a byte order mark, as text."""
     if len(data) > MAX_BYTES:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +17,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from carp.config import TrainingConfig
-from carp.data.tokenized import TokenizedPairs, batch_rows
+from carp.data.tokenized import Batch, TokenizedPairs, batch_rows
 from carp.errors import CarpError, NonFiniteLossError
 from carp.model.carp_model import CarpModel
 from carp.model.graphs import memory_for_graphs
@@ -114,19 +116,15 @@ def prepare(config: TrainingConfig, accelerator: Accelerator) -> Run:
 def fit(run: Run, reporter: Reporter) -> None:
     """Train until the last step."""
     settings, accelerator, model = run.config.train, run.accelerator, run.model
-    share = settings.batch_size // accelerator.num_processes
-    own = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
     kept = settings.keep_graphs
     graph_bytes = memory_for_graphs(accelerator.device) if kept == "auto" else kept * 1e9
     if run.state["step"] == 0:
         evaluate(run, reporter, step=0)
     with Interruption(accelerator) as interruption:
-        for step in range(run.state["step"], settings.steps):
+        for step, batch in batches_ahead(run):
             began = perf_counter()
             model.train()
             seed_step(settings.seed, step, accelerator.process_index)
-            rows = batch_rows(step, run.training_rows, settings.batch_size, settings.seed)[own]
-            batch = run.pairs.batch(rows)
             try:
                 result = contrastive_backward(
                     model,
@@ -169,6 +167,24 @@ def fit(run: Run, reporter: Reporter) -> None:
                 run.checkpoints.save(accelerator, run.bare_model, run.optimizer, run.state)
             if interrupted and not last:
                 raise interruption.error(run.config, step + 1)
+
+
+def batches_ahead(run: Run) -> Iterator[tuple[int, Batch]]:
+    """The remaining steps with this process's share of each batch, which is read while the step before computes."""
+    settings, accelerator = run.config.train, run.accelerator
+    share = settings.batch_size // accelerator.num_processes
+    own = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
+
+    def read(step: int) -> Batch:
+        return run.pairs.batch(batch_rows(step, run.training_rows, settings.batch_size, settings.seed)[own])
+
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        ahead = reader.submit(read, run.state["step"])
+        for step in range(run.state["step"], settings.steps):
+            batch = ahead.result()
+            if step + 1 < settings.steps:
+                ahead = reader.submit(read, step + 1)
+            yield step, batch
 
 
 def evaluate(run: Run, reporter: Reporter, step: int) -> bool:

@@ -1,4 +1,4 @@
-"""Peak memory of a training step for growing batches at one token budget; each size in a process of its own.
+"""Peak memory and time of a training step for growing batches at one token budget; each size in a process of its own.
 
 python scripts/bench/memory.py --preset carp_mini --pairs 256 512 1024 2048
 """
@@ -58,14 +58,16 @@ def main() -> None:
         measure_step(options.preset, options.pairs[0], options.budget, options.longest)
         return
     first = None
-    print("| pairs | peak memory, MB | against the first | seconds a step |\n|---|---|---|---|")
+    print("| pairs | peak MB | against the first | seconds a step | seconds a pair, against the first |")
+    print("|---|---|---|---|---|")
     for pairs in options.pairs:
         arguments = ["--preset", options.preset, "--budget", str(options.budget), "--longest", str(options.longest)]
         command = [sys.executable, __file__, "--one", "--pairs", str(pairs), *arguments]
         found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         peak, seconds = float(found[-2]), float(found[-1])
-        first = first or peak
-        print(f"| {pairs} | {peak:.0f} | {peak / first:.3f} | {seconds:.1f} |", flush=True)
+        first = first or (peak, seconds / pairs)
+        ratios = f"{peak / first[0]:.3f} | {seconds:.1f} | {seconds / pairs / first[1]:.3f}"
+        print(f"| {pairs} | {peak:.0f} | {ratios} |", flush=True)
 
 
 if __name__ == "__main__":
