@@ -21,6 +21,7 @@ from carp.errors import InputError
 from carp.model.carp_model import CarpModel
 from carp.model.texts import TokenizedTexts
 from carp.reviews import REVIEWS, bundled_paraphrases
+from carp.scoring import encoding
 from carp.scoring import score as score_module
 from carp.scoring.paraphrase import PegasusParaphraser, expand_reviews
 
@@ -100,7 +101,7 @@ def test_scores_do_not_depend_on_the_batch(model: CarpModel, long_story: str) ->
 def test_blocks_of_stories_are_joined_in_order(model: CarpModel, monkeypatch: pytest.MonkeyPatch) -> None:
     stories = [f"Story number {i} was {'very ' * i}short." for i in range(11)]
     whole = carp.score(stories, model=model)
-    monkeypatch.setattr(score_module, "STORIES_PER_BLOCK", 3)
+    monkeypatch.setattr(encoding, "STORIES_PER_BLOCK", 3)
     assert_close(carp.score(stories, model=model), whole)
 
 

@@ -27,7 +27,7 @@ from carp.model.texts import TokenizedTexts, plan_chunks
 from carp.model.tower import TextTower
 
 RandomState = tuple[Tensor, Tensor | None]
-CHUNKS_PER_RELEASE = 4  # of a step's second pass on a CPU; each release takes milliseconds
+CHUNKS_PER_RELEASE = 4  # that are embedded again on a CPU; memory given back has to be asked for again
 log = logging.getLogger(__name__)
 
 
@@ -88,15 +88,16 @@ class _EmbedTwice(torch.autograd.Function):
         for i, (rows, state) in enumerate(zip(ctx.chunks, ctx.states, strict=True)):
             # Taken out of the list, a graph's memory is free once its gradient is computed.
             graph, ctx.graphs[i] = ctx.graphs[i], None
-            if graph is None:
-                with torch.enable_grad(), _replayed(state, ctx.device), torch.autocast(**ctx.autocast):
+            again = graph is None
+            if again:
+                with _graphs(ctx.tower), _replayed(state, ctx.device), torch.autocast(**ctx.autocast):
                     graph = ctx.tower.embed(ctx.texts, rows)
             # autograd.grad, not backward: the parameters' own hooks must not fire for every chunk.
             gradients = torch.autograd.grad(graph, ctx.parameters, grad_embeds[rows.to(ctx.device)], allow_unused=True)
             for total, gradient in zip(totals, gradients, strict=True):
                 if gradient is not None:
                     total += gradient
-            if i % CHUNKS_PER_RELEASE == 0 and ctx.device.type == "cpu":
+            if again and i % CHUNKS_PER_RELEASE == 0 and ctx.device.type == "cpu":
                 del graph, gradients
                 release_heap()
         return None, None, None, None, *totals
@@ -108,7 +109,7 @@ def _kept_graph(ctx: Any, rows: Tensor, budget: GraphBudget) -> Tensor | None:
     if not budget.affords(tokens):
         return None
     try:
-        with torch.enable_grad(), budget.spending(tokens, ctx.parameters):
+        with _graphs(ctx.tower), budget.spending(tokens, ctx.parameters):
             graph: Tensor = ctx.tower.embed(ctx.texts, rows)
     except torch.OutOfMemoryError:
         log.warning("memory runs short: graphs are no longer kept in this step; lower train.keep_graphs")
@@ -119,6 +120,22 @@ def _kept_graph(ctx: Any, rows: Tensor, budget: GraphBudget) -> Tensor | None:
     budget.left = 0
     _restore(ctx.states[-1], ctx.device)
     return None
+
+
+@contextmanager
+def _graphs(tower: TextTower) -> Iterator[None]:
+    """Record graphs in which the word embeddings get sparse gradients.
+
+    A chunk holds few of the words; writing and adding up zeros for all others would cost as much as a layer.
+    """
+    words = tower.encoder.get_input_embeddings()
+    was_sparse = words.sparse
+    words.sparse = True
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        words.sparse = was_sparse
 
 
 def _autocast_settings(device_type: str) -> dict[str, Any]:

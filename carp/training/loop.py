@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -120,6 +121,7 @@ def fit(run: Run, reporter: Reporter) -> None:
     graph_bytes = memory_for_graphs(accelerator.device) if kept == "auto" else kept * 1e9
     if run.state["step"] == 0:
         evaluate(run, reporter, step=0)
+    gc.freeze()  # or Python's collector would walk over the libraries' objects in the steps too, for seconds
     with Interruption(accelerator) as interruption:
         for step, batch in batches_ahead(run):
             began = perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import tempfile
 import time
@@ -87,6 +88,7 @@ class Method(ABC):
         self.build(CarpModel(setup.config).to(setup.device))
         self.optimizer = torch.optim.AdamW(self.parameters().values(), lr=LEARNING_RATE, fused=True)
         self.batch: Any = None
+        gc.freeze()  # or Python's collector would walk over the libraries' objects now and then, in the steps too
 
     @abstractmethod
     def build(self, model: CarpModel) -> None:
