@@ -1,0 +1,125 @@
+"""A story that passages are cut from, at sentence boundaries, within a token budget."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from carp.data.preparation.sentences import sentence_starts
+from carp.data.preparation.words import Word, words_of
+
+TokenEnds = Callable[[str], Sequence[int]]
+
+BUDGET = 512  # tokens of a passage, the encoder's special ones included
+SPECIAL_TOKENS = 2
+
+
+class Span(NamedTuple):
+    """Characters ``start`` to ``end`` of a story."""
+
+    start: int
+    end: int
+
+
+class Story:
+    """A story that passages are cut from.
+
+    Args:
+        text: the story.
+        token_ends: gives the end offset of every token of a text, in order.
+        budget: tokens of a passage, special ones included.
+    """
+
+    def __init__(self, text: str, token_ends: TokenEnds, budget: int = BUDGET) -> None:
+        self.text = text
+        self._budget = budget - SPECIAL_TOKENS
+        self._ends = token_ends(text)
+        self.sentence_starts = sentence_starts(text)
+        # The number of tokens that end before each sentence begins, and of all.
+        self._before = [bisect_right(self._ends, start) for start in self.sentence_starts] + [len(self._ends)]
+
+    @property
+    def sentences(self) -> int:
+        return len(self.sentence_starts)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the whole story is one passage."""
+        return len(self._ends) <= self._budget
+
+    @cached_property
+    def words(self) -> list[Word]:
+        return words_of(self.text)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        return [word.key for word in self.words]
+
+    @cached_property
+    def bigrams(self) -> dict[tuple[str, str], list[int]]:
+        """The word at which every pair of neighbours begins."""
+        places = defaultdict(list)
+        for place, pair in enumerate(zip(self.keys, self.keys[1:], strict=False)):
+            places[pair].append(place)
+        return places
+
+    @cached_property
+    def words_of_sentences(self) -> list[frozenset[str]]:
+        """The different words of each sentence."""
+        edges = [bisect_left(self.words, start, key=lambda word: word.start) for start in self.sentence_starts]
+        return [frozenset(self.keys[a:b]) for a, b in zip(edges, [*edges[1:], len(self.keys)], strict=True)]
+
+    def around(self, start: int, end: int) -> Span:
+        """The sentences around the characters ``start`` to ``end``, as many on both sides as the budget allows.
+
+        Of a span that exceeds the budget, the beginning is taken.
+        """
+        first = max(0, bisect_right(self.sentence_starts, start) - 1)
+        last = max(first, bisect_left(self.sentence_starts, end) - 1)
+        if not self._fit(first, last):
+            return self._beginning_from(first)
+        before = after = True
+        while before or after:
+            before = first > 0 and self._fit(first - 1, last)
+            first -= before
+            after = last + 1 < self.sentences and self._fit(first, last + 1)
+            last += after
+        return self._span(first, last)
+
+    def beginning(self) -> Span:
+        """The first sentences, as many as fit."""
+        return self.around(0, 1)
+
+    @cached_property
+    def windows(self) -> list[tuple[int, int]]:
+        """First and last sentence of every run of sentences that fits and cannot grow at its end."""
+        found, last = [], -1
+        for first in range(self.sentences):
+            grown = max(last, first)
+            while grown + 1 < self.sentences and self._fit(first, grown + 1):
+                grown += 1
+            if grown > last:
+                found.append((first, grown))
+            last = grown
+        return found
+
+    def window(self, first: int, last: int) -> Span:
+        """The characters of the sentences ``first`` to ``last``; of one that exceeds the budget, its beginning."""
+        return self._span(first, last) if self._fit(first, last) else self._beginning_from(first)
+
+    def _fit(self, first: int, last: int) -> bool:
+        return self._before[last + 1] - self._before[first] <= self._budget
+
+    def _span(self, first: int, last: int) -> Span:
+        end = self.sentence_starts[last + 1] if last + 1 < self.sentences else len(self.text)
+        return self._trimmed(self.sentence_starts[first], end)
+
+    def _beginning_from(self, first: int) -> Span:
+        return self._trimmed(self.sentence_starts[first], self._ends[self._before[first] + self._budget - 1])
+
+    def _trimmed(self, start: int, end: int) -> Span:
+        text = self.text[start:end]
+        return Span(end - len(text.lstrip()), start + len(text.rstrip()))
