@@ -76,7 +76,7 @@ def expected_row(name: str, story: str, model: CarpModel, reviews: tuple[str, ..
 # -- help --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["score", "embed", "train", "info", "convert", "push"])
+@pytest.mark.parametrize("name", ["score", "embed", "train", "prepare", "report", "info", "convert", "push"])
 @pytest.mark.parametrize("flag", ["--help", "-h"])
 def test_help_of_every_command_has_examples(command: Command, name: str, flag: str) -> None:
     outcome = command(name, flag)
@@ -89,7 +89,9 @@ def test_help_names_every_command(command: Command) -> None:
     outcome = command("--help")
     assert outcome.code == 0
     assert [
-        name for name in ("score", "embed", "train", "info", "convert", "push") if f" {name} " not in outcome.out
+        name
+        for name in ("score", "embed", "train", "prepare", "report", "info", "convert", "push")
+        if f" {name} " not in outcome.out
     ] == []
 
 
@@ -111,7 +113,16 @@ def test_importing_carp_imports_no_heavy_library() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--help",), ("score", "--help"), ("embed", "--help"), ("train", "--help"), ("--version",)]
+    "words",
+    [
+        ("--help",),
+        ("score", "--help"),
+        ("embed", "--help"),
+        ("report", "--help"),
+        ("prepare", "--help"),
+        ("train", "--help"),
+        ("--version",),
+    ],
 )
 def test_help_imports_no_heavy_library(words: tuple[str, ...]) -> None:
     code = f"import sys, atexit; atexit.register(lambda: print({HEAVY})); from carp.cli.main import main; main()"

@@ -10,7 +10,7 @@ import warnings
 import typer
 
 from carp import __version__
-from carp.cli import checkpoints, embed, score, train
+from carp.cli import checkpoints, embed, prepare, report, score, train
 from carp.errors import CarpError
 
 app = typer.Typer(
@@ -24,6 +24,8 @@ app = typer.Typer(
 app.command("score", epilog=score.EXAMPLES)(score.score_command)
 app.command("embed", epilog=embed.EXAMPLES)(embed.embed_command)
 app.command("train", epilog=train.EXAMPLES)(train.train_command)
+app.command("prepare", epilog=prepare.EXAMPLES)(prepare.prepare_command)
+app.command("report", epilog=report.EXAMPLES)(report.report_command)
 app.command("info", epilog=checkpoints.INFO_EXAMPLES)(checkpoints.info_command)
 app.command("convert", epilog=checkpoints.CONVERT_EXAMPLES)(checkpoints.convert_command)
 app.command("push", epilog=checkpoints.PUSH_EXAMPLES)(checkpoints.push_command)

@@ -29,6 +29,12 @@ def pairs_path(source: str | Path) -> str | Path:
     return SAMPLE if str(source) == "sample" else source
 
 
+def prepared_parts(source: str) -> tuple[str, str] | None:
+    """The folders of training and of validation pairs, where ``carp prepare`` has written the data set."""
+    parts = (Path(source) / "train", Path(source) / "validation")
+    return (str(parts[0]), str(parts[1])) if all(part.is_dir() for part in parts) else None
+
+
 def read_pairs(source: str | Path) -> Iterator[Pair]:
     """Iterate over the pairs of a data set.
 

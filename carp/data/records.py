@@ -1,4 +1,4 @@
-"""Records (dicts) out of JSON Lines, CSV, Parquet, saved ``datasets`` folders and Hub data sets.
+"""Records (dicts) out of JSON Lines, CSV, Parquet, folders of Parquet, saved ``datasets`` folders and Hub data sets.
 
 Every reader yields ``(place, record)``; ``place`` names the file and the row for error messages.
 """
@@ -128,12 +128,17 @@ def _read_parquet(path: Path) -> Records:
 
 
 def _read_dataset_folder(path: Path) -> Records:
+    if shards := sorted(path.glob("*.parquet")):
+        for shard in shards:
+            yield from _read_parquet(shard)
+        return
     import datasets
 
     try:
         loaded = datasets.load_from_disk(str(path))
     except (FileNotFoundError, ValueError, OSError) as error:
-        raise InputError(f"{path}: not a folder saved by datasets ({str(error).splitlines()[0]})") from error
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path}: not a folder saved by datasets, nor one of Parquet files ({reason})") from error
     yield from _enumerate(_train_split(loaded, str(path)), str(path))
 
 

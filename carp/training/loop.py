@@ -36,6 +36,7 @@ from carp.training.setup import (
     make_optimizer,
     make_schedule,
     seed_step,
+    with_prepared_parts,
 )
 from carp.training.validation import validate
 
@@ -73,6 +74,7 @@ def train(config: TrainingConfig) -> Path:
         CarpError: if the loss or the gradient stops being finite, or the run is interrupted; the newest
             checkpoint is whole and ``train.resume=auto`` continues from it.
     """
+    config = with_prepared_parts(config)
     accelerator = make_accelerator(config)
     output = Path(config.train.output)
     try:

@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import AutoConfig, get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup
 
 from carp.config import ModelSettings, TrainingConfig, TrainSettings
-from carp.data.pairs import read_pairs
+from carp.data.pairs import prepared_parts, read_pairs
 from carp.data.tokenized import TokenizedPairs, split_rows, tokenize_pairs
 from carp.distributed import expect_no_gpu
 from carp.errors import InputError
@@ -172,6 +172,15 @@ def clamp_logit_scale(model: CarpModel, accelerator: Accelerator) -> None:
 
         master = safe_get_full_fp32_param(model.logit_scale)
         safe_set_full_fp32_param(model.logit_scale, master.clamp(*LOGIT_SCALE_BOUNDS))
+
+
+def with_prepared_parts(config: TrainingConfig) -> TrainingConfig:
+    """The configuration in which a folder that ``carp prepare`` has written stands for its two parts."""
+    parts = prepared_parts(config.data.train)
+    if parts is None or config.data.validation:
+        return config
+    data = config.data.model_copy(update={"train": parts[0], "validation": parts[1]})
+    return config.model_copy(update={"data": data})
 
 
 def load_pairs(

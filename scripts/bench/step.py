@@ -16,9 +16,10 @@ st-best     the same with pairs sorted by the passage's length, mini_batch_num_t
 
 First every method computes the gradient of the same 24 pairs without dropout, in small chunks, so that all of them
 are cut; it must agree with that of `whole`, or nothing is timed. Then, for each size, every method warms up and is
-timed in turn with the others, on the same batch, with dropout. A step is loss, gradients, one update by fused AdamW
-and zero_grad. Not in it, for any method: tokenising, sorting the pairs (st-best) and padding them into tensors.
-Planning the chunks and finding false negatives, which only carp does, are in it.
+timed in turn with the others (two steps a turn, the second of which counts), on the same batch, with dropout. A step
+is loss, gradients, one update by fused AdamW and zero_grad. Not in it, for any method: tokenising, sorting the pairs
+(st-best) and padding them into tensors. Planning the chunks and finding false negatives, which only carp does, are
+in it.
 
 Every worker holds 4 copies of the model and its activations at once with the others: --methods lets fewer run.
 """
@@ -175,7 +176,7 @@ def measure(setup: Setup, pairs: Pairs, names: Sequence[str], rounds: int, budge
             except WorkerError as error:
                 print(error, file=sys.stderr, flush=True)
         alive = {name: workers[name] for name in measured}
-        seconds = in_turn(alive, "step", rounds, between=peak.measure)
+        seconds = in_turn(alive, "settled_step", rounds, between=peak.measure)
         done = [name for name in measured if len(seconds[name]) == rounds]
         peaks = {name: _peak_megabytes(workers[name], setup) for name in done}
     rows = []

@@ -172,6 +172,15 @@ class Method(ABC):
         self._wait()
         return time.perf_counter() - began
 
+    def settled_step(self) -> float:
+        """The seconds of the second of two steps.
+
+        While others had their turn, a virtual machine may have given this worker's memory back to its host; training
+        makes one step after the other.
+        """
+        self.step()
+        return self.step()
+
     def gpu_peak_megabytes(self) -> float:
         """The most memory that tensors have taken on the GPU, in MB (2**20 bytes)."""
         return torch.cuda.max_memory_allocated() / 2**20
