@@ -298,18 +298,18 @@ def test_without_any_toxicity_model_the_report_says_so(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "profanity_check", None)
     scorer = toxicity.find_scorer()
     assert (scorer.name, toxicity.measure(scorer, [BAD], 0.01, False)) == ("none", {})
-    assert "carp-critic[report]" in scorer.note
+    assert "carp-critic[toxicity]" in scorer.note
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("vaderSentiment.vaderSentiment", "profanity_check", "sklearn.feature_extraction.text"):
         monkeypatch.setitem(sys.modules, module, None)
-    for use in (
-        lambda: sentiment.find_scorer("vader"),
-        lambda: toxicity.find_scorer("alt-profanity-check"),
-        lambda: leakage("all", copied(3)),
+    for extra, use in (
+        ("report", lambda: sentiment.find_scorer("vader")),
+        ("toxicity", lambda: toxicity.find_scorer("alt-profanity-check")),
+        ("report", lambda: leakage("all", copied(3))),
     ):
-        with pytest.raises(InputError, match=r"pip install 'carp-critic\[report\]'"):
+        with pytest.raises(InputError, match=rf"pip install 'carp-critic\[{extra}\]'"):
             use()
 
 
