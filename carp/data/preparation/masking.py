@@ -7,9 +7,9 @@ words is meant. It is masked when it has at least four words, and so on until no
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from carp.data.preparation.words import Word, word_keys, words_of
 from carp.model.configuration import QUOTE_TOKEN
@@ -19,6 +19,9 @@ OPENING = "\"'“‘„‚«‹「『*_"
 CLOSING = "\"'”’“‘»›」』*_"
 DOUBLE_MARKS = '"“”„«»「」『』'  # a single one may be an apostrophe
 BEFORE_CLOSING = ".,;:!?…-–—"  # punctuation that belongs to the quotation
+
+
+Places: TypeAlias = Mapping[tuple[str, ...], list[int]]
 
 
 class Masked(NamedTuple):
@@ -72,18 +75,25 @@ def _grams(keys: list[str], size: int) -> Iterator[tuple[str, ...]]:
     return zip(*(keys[i:] for i in range(size)), strict=False)
 
 
-def quoted_runs(keys: list[str], passage: list[str], size: int) -> list[Run]:
+def places_of_runs(passage: list[str], size: int) -> Places:
+    """The word at which every run of ``size`` words of a passage begins."""
+    places = defaultdict(list)
+    for place, gram in enumerate(_grams(passage, size)):
+        places[gram].append(place)
+    return places
+
+
+def quoted_runs(keys: list[str], passage: list[str], size: int, places: Places | None = None) -> list[Run]:
     """What is quoted, in the order of the critique: longest first, every instance, until no run of ``size`` is left.
 
     Args:
         keys, passage: the words of the critique and of the passage.
         size: the shortest run that counts.
+        places: :func:`places_of_runs` of the passage, where it is needed for many critiques.
     """
-    if set(_grams(keys, size)).isdisjoint(_grams(passage, size)):  # nearly always
+    if set(_grams(keys, size)).isdisjoint(_grams(passage, size) if places is None else places):  # nearly always
         return []
-    places = defaultdict(list)
-    for place, gram in enumerate(_grams(passage, size)):
-        places[gram].append(place)
+    places = places_of_runs(passage, size) if places is None else places
     starts = [i for i, gram in enumerate(_grams(keys, size)) if gram in places]
     free = [key != QUOTE_TOKEN for key in keys]  # neither masked already nor a mask
     runs: list[Run] = []
@@ -101,7 +111,7 @@ def _longest(
     passage: list[str],
     starts: list[int],
     free: list[bool],
-    places: dict[tuple[str, ...], list[int]],
+    places: Places,
     size: int,
 ) -> Run | None:
     """The longest run of free words that the passage holds, the first of equally long ones."""

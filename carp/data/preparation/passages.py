@@ -51,12 +51,12 @@ def align(story: Story, comment: str, offsets: Span | None = None) -> list[Align
 
 def quoted_spans(story: Story, comment: str) -> list[Span]:
     """What a comment quotes: runs of four words, and shorter phrases in quotation marks that occur once."""
-    runs = [(run.place, run.length) for run in quoted_runs(word_keys(comment), story.keys, THRESHOLD)]
+    runs = [(run.place, run.length) for run in quoted_runs(word_keys(comment), story.keys, THRESHOLD, story.runs)]
     for found in _QUOTED.finditer(comment):
         keys = word_keys(found.group(1) or found.group(2))
         if 2 <= len(keys) < THRESHOLD and (place := _only_place(story, keys)) is not None:
             runs.append((place, len(keys)))
-    return [Span(story.words[place].start, story.words[place + n - 1].end) for place, n in sorted(set(runs))]
+    return [Span(story.words[place][0], story.words[place + n - 1][1]) for place, n in sorted(set(runs))]
 
 
 def _only_place(story: Story, keys: list[str]) -> int | None:

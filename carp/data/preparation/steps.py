@@ -117,7 +117,10 @@ class Preparer:
                 if span not in cleaned:
                     cleaned[span] = clean(raw)
                 passage = cleaned[span]
-                critique = self._masked(clean(self._masked(comment.text, raw, counts)), passage, counts)
+                critique = self._masked(comment.text, raw, counts)
+                if self._recognizer is not None:
+                    # Again: where one name now stands for several words, what follows it may be like the passage.
+                    critique = self._masked(clean(critique), passage, counts)
                 order, repeat = self._hash("pair", f"{passage}\0{critique}"), self._hash("passage", passage)
                 yield CleanPair(passage, critique.strip(), alignment, comment.aspect, story.source, unit, order, repeat)
 
@@ -127,7 +130,6 @@ class Preparer:
         return [(found.span, found.alignment) for found in align(story, comment, offsets)]
 
     def _masked(self, critique: str, passage: str, counts: Counter[str]) -> str:
-        """Masked before names are replaced and after: what follows a name may only then be like the passage."""
         if not self._options.mask:
             return critique
         found = mask_quotes(critique, passage, self._options.threshold)

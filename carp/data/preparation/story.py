@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from carp.data.preparation.masking import THRESHOLD, Places, places_of_runs
 from carp.data.preparation.sentences import sentence_starts
-from carp.data.preparation.words import Word, words_of
+from carp.data.preparation.words import word_keys, word_spans
 
 TokenEnds = Callable[[str], Sequence[int]]
 
@@ -51,12 +52,19 @@ class Story:
         return len(self._ends) <= self._budget
 
     @cached_property
-    def words(self) -> list[Word]:
-        return words_of(self.text)
+    def words(self) -> list[tuple[int, int]]:
+        """Start and end of each word."""
+        return word_spans(self.text)
 
     @cached_property
     def keys(self) -> list[str]:
-        return [word.key for word in self.words]
+        """What is compared of each word."""
+        return word_keys(self.text)
+
+    @cached_property
+    def runs(self) -> Places:
+        """The word at which every run of four words begins."""
+        return places_of_runs(self.keys, THRESHOLD)
 
     @cached_property
     def bigrams(self) -> dict[tuple[str, str], list[int]]:
@@ -69,7 +77,7 @@ class Story:
     @cached_property
     def words_of_sentences(self) -> list[frozenset[str]]:
         """The different words of each sentence."""
-        edges = [bisect_left(self.words, start, key=lambda word: word.start) for start in self.sentence_starts]
+        edges = [bisect_left(self.words, (start, start)) for start in self.sentence_starts]
         return [frozenset(self.keys[a:b]) for a, b in zip(edges, [*edges[1:], len(self.keys)], strict=True)]
 
     def around(self, start: int, end: int) -> Span:

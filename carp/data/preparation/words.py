@@ -45,6 +45,11 @@ def word_keys(text: str) -> list[str]:
     return list(map(word_key, _pattern(text).findall(text)))
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each of :func:`words_of`, faster."""
+    return [found.span() for found in _pattern(text).finditer(text)]
+
+
 def _pattern(text: str) -> re.Pattern[str]:
     return _PLAIN if text.isascii() or not _NOT_PLAIN.search(text) else _ANY
 
