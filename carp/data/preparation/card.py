@@ -26,8 +26,8 @@ Made by `carp prepare` from {sources}.
 
 Columns: `passage`; `critique`; `group`, a salted hash of the story, whose pairs are not each other's negatives;
 `alignment`, how the passage was found (offsets, quotation, window, beginning; whole: the story fits); `aspect`, the
-type of the critique where the source names one; `source`; `critique_words`. Stories are divided between training and
-validation, never a story; the order is that of a hash. Stories cannot be told from the rows but by who has them.
+type of the critique where the source names one; `source`; `critique_words`. Each story is in training or in validation,
+never in both; the rows are in the order of a hash.
 
 | step | setting |
 |---|---|

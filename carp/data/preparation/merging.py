@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -25,8 +26,10 @@ COLUMNS = ("passage", "critique", "group", "alignment", "aspect", "source", "cri
 Rows = NDArray[np.int64]
 
 
-def merge(work: Path, out: Path, options: PreparationOptions, progress: bool = False) -> Counter[str]:
+def merge(work: Path, out: Path, options: PreparationOptions, salt: str, progress: bool = False) -> Counter[str]:
     """Write the shards and lists of all parts in ``work``; returns the counts by step.
+
+    ``salt`` keeps the groups, which are hashes of stories, from being guessed.
 
     Raises:
         InputError: if there are too few pairs for ``options.validation_pairs``.
@@ -48,7 +51,7 @@ def merge(work: Path, out: Path, options: PreparationOptions, progress: bool = F
         counts[f"{name} stories"] = len(np.unique(units[rows]))
         for found in pairs["source"].take(pa.array(rows)).value_counts().to_pylist():
             counts[f"{name} pairs of {found['values'] or 'no named source'}"] = found["counts"]
-        _write_shards(pairs, rows[order[rows].argsort(kind="stable")], out / name, options.pairs_per_shard)
+        _write_shards(pairs, rows[order[rows].argsort(kind="stable")], out / name, options.pairs_per_shard, salt)
     _write_lists(parts, out)
     return counts
 
@@ -61,19 +64,22 @@ def _split(units: Rows, repeats: Rows, kept: Rows, validation_pairs: int) -> tup
     return training[~np.isin(repeats[training], repeats[validation])], validation
 
 
-def _write_shards(pairs: pa.Table, rows: Rows, folder: Path, pairs_per_shard: int) -> None:
+def _write_shards(pairs: pa.Table, rows: Rows, folder: Path, pairs_per_shard: int, salt: str) -> None:
     folder.mkdir(exist_ok=True)
     for number, start in enumerate(range(0, len(rows), pairs_per_shard)):
         target = folder / f"{number:05d}.parquet"
         if not target.exists():
             taken = pairs.take(pa.array(rows[start : start + pairs_per_shard]))
             with written_file(target) as draft:
-                pq.write_table(_published(taken), draft, compression="zstd")
+                pq.write_table(_published(taken, salt), draft, compression="zstd")
 
 
-def _published(pairs: pa.Table) -> pa.Table:
-    """What is written: the hash of the story as ``group``, no hash of its own for pair or passage."""
-    groups = [f"{unit:016x}" for unit in pairs["unit"].to_pylist()]
+def _published(pairs: pa.Table, salt: str) -> pa.Table:
+    """What is written: a salted hash of the story as ``group``, no hash of its own for pair or passage."""
+    groups = [
+        hashlib.blake2b(str(unit).encode(), digest_size=8, key=salt.encode()).hexdigest()
+        for unit in pairs["unit"].to_pylist()
+    ]
     words = [len(text.split()) for text in pairs["critique"].to_pylist()]
     return (
         pairs.append_column("group", pa.array(groups))

@@ -4,6 +4,7 @@
    it is whole. A part that is there already is not made again.
 2. The hashes of all pairs (24 bytes each) decide what is a duplicate, what is validation and in which order pairs are
    written; the texts stay in the memory-mapped parts.
+   Rejected records and possible names are held in memory too, for the lists.
 3. The shards are written, one after the other, then the counts, and ``OUT/.work`` goes.
 
 Killed at any moment, the same command continues and gives the same bytes: nothing depends on time, on chance or on
@@ -82,7 +83,8 @@ class Job:
         out: the folder of the data set.
         options: which steps, and how.
         records: their number.
-        salt: the hash of the input. Who has not the stories cannot guess it, and the same input gives the same.
+        salt: of the hashes that are published. It is the hash of the input: who has not the stories cannot guess it,
+            and the same input gives the same.
     """
 
     paths: tuple[Path, ...]
@@ -136,7 +138,7 @@ def finish(job: Job, progress: bool = False) -> dict[str, int]:
     Raises:
         InputError: if there are too few pairs for validation.
     """
-    counts = merge(job.work, job.out, job.options, progress)
+    counts = merge(job.work, job.out, job.options, job.salt, progress)
     write_card(job.out, job.paths, job.options, counts)
     with written_file(job.out / COUNTS) as draft:
         draft.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
@@ -197,7 +199,7 @@ def _start(job: Job) -> None:
     options = job.options
     token_ends = token_ends_of(load_tokenizer(options.tokenizer))
     recognizer = make_recognizer(options.recognizer) if options.anonymize else None
-    _preparer = Preparer(options, token_ends, recognizer, job.salt)
+    _preparer = Preparer(options, token_ends, recognizer)
 
 
 def _run(target: Path, task: list[RawRecord]) -> None:

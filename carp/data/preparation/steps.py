@@ -26,7 +26,8 @@ class CleanPair(NamedTuple):
 
     Attributes:
         alignment: how the passage was found.
-        unit: non-negative hash of the story: what stays on one side of the split.
+        unit: non-negative hash of the story: what stays on one side of the split; of the text alone, so that the
+            split depends neither on the order of the stories nor on the others.
         order: non-negative hash of the pair: equal pairs are one, and it shuffles.
         repeat: non-negative hash of the passage.
     """
@@ -58,16 +59,12 @@ class Preparer:
         options: which steps, and how.
         token_ends: of the encoder's tokenizer.
         recognizer: finds names; ``None`` where they are kept.
-        salt: keeps hashes of stories from being guessed.
     """
 
-    def __init__(
-        self, options: PreparationOptions, token_ends: TokenEnds, recognizer: Recognizer | None, salt: str
-    ) -> None:
+    def __init__(self, options: PreparationOptions, token_ends: TokenEnds, recognizer: Recognizer | None) -> None:
         self._options = options
         self._token_ends = token_ends
         self._recognizer = recognizer
-        self._salt = salt
 
     def run(self, records: Sequence[RawRecord]) -> TaskResult:
         """The pairs of some records."""
@@ -107,7 +104,7 @@ class Preparer:
         return cleaners
 
     def _pairs(self, story: RawStory, clean: Clean, counts: Counter[str]) -> Iterator[CleanPair]:
-        unit = self._hash("story", " ".join(story.text.split()))
+        unit = _hash("story", " ".join(story.text.split()))
         text = Story(story.text, self._token_ends, self._options.budget)
         cleaned: dict[Span, str] = {}
         for comment in story.comments:
@@ -121,7 +118,7 @@ class Preparer:
                 if self._recognizer is not None:
                     # Again: where one name now stands for several words, what follows it may be like the passage.
                     critique = self._masked(clean(critique), passage, counts)
-                order, repeat = self._hash("pair", f"{passage}\0{critique}"), self._hash("passage", passage)
+                order, repeat = _hash("pair", f"{passage}\0{critique}"), _hash("passage", passage)
                 yield CleanPair(passage, critique.strip(), alignment, comment.aspect, story.source, unit, order, repeat)
 
     def _aligned(self, story: Story, comment: str, offsets: Span | None) -> list[tuple[Span, Alignment]]:
@@ -141,9 +138,10 @@ class Preparer:
             return None
         return drop_reason(pair.passage, pair.critique, self._options.drop_off_topic)
 
-    def _hash(self, kind: str, text: str) -> int:
-        digest = hashlib.blake2b(f"{kind}:{text}".encode(), digest_size=8, key=self._salt.encode()[:64])
-        return int.from_bytes(digest.digest(), "little") >> 1
+
+def _hash(kind: str, text: str) -> int:
+    digest = hashlib.blake2b(f"{kind}:{text}".encode(), digest_size=8)
+    return int.from_bytes(digest.digest(), "little") >> 1
 
 
 def _cleaner(names: Names, counts: Counter[str]) -> Clean:
