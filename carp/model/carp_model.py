@@ -110,7 +110,7 @@ class CarpModel(PreTrainedModel):
         tokenizer = load_tokenizer(name)
         if len(tokenizer) > encoder.config.vocab_size:
             encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-        tower.encoder = encoder
+        tower.take_encoder(encoder)
         setattr(self, f"{side}_tokenizer", tokenizer)
         setattr(self.config, f"{side}_config", encoder.config)
 

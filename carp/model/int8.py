@@ -66,7 +66,7 @@ def is_int8(model: CarpModel) -> bool:
 
 def _replace_linear_layers(module: nn.Module) -> None:
     for name, child in module.named_children():
-        if type(child) is nn.Linear:
+        if isinstance(child, nn.Linear):
             setattr(module, name, Int8Linear(child))
         else:
             _replace_linear_layers(child)

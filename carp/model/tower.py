@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedConfig
 
+from carp.model.linear import use_onednn
 from carp.model.texts import TokenizedTexts
 from carp.model.unpadded import ATTENTION, Layout, first_position, pool_runs, position_ids
 
@@ -56,10 +57,15 @@ class TextTower(nn.Module):
     def __init__(self, encoder_config: PreTrainedConfig, projection_dim: int | None, pooling: str) -> None:
         super().__init__()
         self.first_position = first_position(encoder_config)
-        self.encoder = AutoModel.from_config(encoder_config, **encoder_options(encoder_config))
+        self.take_encoder(AutoModel.from_config(encoder_config, **encoder_options(encoder_config)))
         self.projection = nn.Linear(encoder_config.hidden_size, projection_dim, bias=False) if projection_dim else None
         self.pooling = pooling
         self.pad_token_id: int = encoder_config.pad_token_id or 0
+
+    def take_encoder(self, encoder: nn.Module) -> None:
+        """Make this the encoder; it is of the class and size of the one before."""
+        use_onednn(encoder)
+        self.encoder: Any = encoder
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """[n, length] token ids and mask -> [n, dim] embeddings of unit length, float32 or better."""

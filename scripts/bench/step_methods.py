@@ -23,6 +23,7 @@ from carp.model.carp_model import CarpModel
 from carp.model.configuration import CarpConfig
 from carp.model.encoders import quiet_transformers, train_tokenizer
 from carp.model.graphs import memory_for_graphs
+from carp.model.linear import OneDnnLinear
 from carp.model.texts import TokenizedTexts
 from carp.model.tower import TextTower
 from carp.training.contrastive import contrastive_backward
@@ -238,7 +239,7 @@ class CarpTwice(Carp):
 
 
 class Padded(Carp):
-    """What the two plain methods share: the towers as transformers runs them, padded, with its own attention."""
+    """What the two plain methods share: the towers as transformers runs them, padded, with torch's own layers."""
 
     tuned = False
 
@@ -246,6 +247,9 @@ class Padded(Carp):
         self.model = model
         for encoder in self.encoders():
             encoder.set_attn_implementation("sdpa")
+            for module in encoder.modules():
+                if isinstance(module, OneDnnLinear):
+                    module.__class__ = nn.Linear
 
     def loss(self, passages: Tensor, critiques: Tensor) -> Tensor:
         return clip_loss(similarity_logits(passages, critiques, self.model.logit_scale.exp()))
