@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedConfig
 
-from carp.model.linear import use_onednn
+from carp.model.cpu_layers import use_cpu_layers
 from carp.model.texts import TokenizedTexts
 from carp.model.unpadded import ATTENTION, Layout, first_position, pool_runs, position_ids
 
@@ -64,7 +64,7 @@ class TextTower(nn.Module):
 
     def take_encoder(self, encoder: nn.Module) -> None:
         """Make this the encoder; it is of the class and size of the one before."""
-        use_onednn(encoder)
+        use_cpu_layers(encoder)
         self.encoder: Any = encoder
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class TextTower(nn.Module):
             position_ids=position_ids(lengths, self.first_position)[None].to(device),
             layout=layout,
         ).last_hidden_state[0]
-        return self._project(pool_runs(_sharpened(states), layout.runs, self.pooling))
+        return self._project(pool_runs(_sharpened(states), layout, self.pooling))
 
     def _project(self, pooled: Tensor) -> Tensor:
         pooled = F.normalize(pooled, dim=-1)

@@ -24,6 +24,8 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedC
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from carp.model import cpu_layers
+
 ATTENTION = "carp_unpadded"
 # Encoders whose code takes position ids and hands keyword arguments down to attention, with the id of the first
 # position: RoBERTa counts from behind its padding token.
@@ -33,15 +35,10 @@ log = logging.getLogger(__name__)
 
 
 class EqualLengths(NamedTuple):
-    """A run of ``number`` texts of ``length`` tokens each, from token ``start`` on."""
+    """A run of ``number`` texts of ``length`` tokens each."""
 
-    start: int
     number: int
     length: int
-
-    @property
-    def tokens(self) -> slice:
-        return slice(self.start, self.start + self.number * self.length)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +59,15 @@ class Layout:
     @classmethod
     def of(cls, lengths: Tensor, device: torch.device) -> Layout:
         """The layout of texts of these ``lengths`` [n], one behind the other."""
-        runs, start = [], 0
-        for length, group in groupby(lengths.tolist()):
-            runs.append(EqualLengths(start, len(list(group)), length))
-            start = runs[-1].tokens.stop
+        runs = [EqualLengths(len(list(group)), length) for length, group in groupby(lengths.tolist())]
         offsets = F.pad(lengths.cumsum(0), (1, 0)).to(device, non_blocking=True)
         return cls(runs, offsets, int(lengths.min()), int(lengths.max()))
+
+    def split(self, states: Tensor) -> list[Tensor]:
+        """[total, ...] -> [number, length, ...] of each run, views."""
+        # One split: slices would each make a gradient of the whole row, zeros but for their own run.
+        parts = states.split([run.number * run.length for run in self.runs])
+        return [part.unflatten(0, run) for part, run in zip(parts, self.runs, strict=True)]
 
 
 def first_position(config: PreTrainedConfig) -> int | None:
@@ -91,11 +91,10 @@ def position_ids(lengths: Tensor, first: int) -> Tensor:
     return torch.arange(int(lengths.sum())) - starts.repeat_interleave(lengths) + first
 
 
-def pool_runs(states: Tensor, runs: list[EqualLengths], pooling: str) -> Tensor:
+def pool_runs(states: Tensor, layout: Layout, pooling: str) -> Tensor:
     """[total, width] token states -> [n, width] pooled texts; see :data:`carp.model.tower.POOLINGS`."""
     pooled = []
-    for run in runs:
-        texts = states[run.tokens].view(run.number, run.length, -1)
+    for texts in layout.split(states):
         pooled.append(texts[:, 0] if pooling == "cls" else texts.sum(1) if pooling == "masked_sum" else texts.mean(1))
     return torch.cat(pooled)
 
@@ -126,11 +125,21 @@ def attend_runs(
 ) -> Tensor:
     """Attention within each text, [total, heads, width], one call for each run of equal lengths."""
     attended = []
-    for run in layout.runs:
-        q, k, v = (x[run.tokens].unflatten(0, (run.number, run.length)).transpose(1, 2) for x in (query, key, value))
-        found = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=scaling)
+    for run in zip(*map(layout.split, (query, key, value)), strict=True):
+        q, k, v = (x.transpose(1, 2) for x in run)
+        if dropout:
+            found = _attend_with_dropout(q, k, v, dropout, scaling)
+        else:
+            found = F.scaled_dot_product_attention(q, k, v, scale=scaling)
         attended.append(found.transpose(1, 2).flatten(0, 1))
     return torch.cat(attended)
+
+
+def _attend_with_dropout(query: Tensor, key: Tensor, value: Tensor, p: float, scaling: float | None) -> Tensor:
+    # What torch does on a CPU, which has no kernel with dropout, but for the draws and for a guard against empty rows.
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    weights = ((query * scale) @ key.transpose(-1, -2)).softmax(-1)
+    return cpu_layers.dropout(weights, p) @ value
 
 
 def attend_jagged(

@@ -16,7 +16,7 @@ st-best     the same with pairs sorted by the passage's length, mini_batch_num_t
 
 First every method computes the gradient of the same 24 pairs without dropout, in small chunks, so that all of them
 are cut; it must agree with that of `whole`, or nothing is timed. Then, for each size, every method warms up and is
-timed in turn with the others (two steps a turn, the second of which counts), on the same batch, with dropout. A step
+timed in turn with the others (after a step over some pairs that is not timed), on the same batch, with dropout. A step
 is loss, gradients, one update by fused AdamW and zero_grad. Not in it, for any method: tokenising, sorting the pairs
 (st-best) and padding them into tensors. Planning the chunks and finding false negatives, which only carp does, are
 in it.
@@ -27,6 +27,7 @@ Every worker holds 4 copies of the model and its activations at once with the ot
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ from workers import Worker, WorkerError, in_turn, machine_line, markdown_table, 
 
 from carp.cli.main import quieten_libraries
 from carp.model.configuration import CarpConfig
-from carp.model.linear import OneDnnLinear
+from carp.model.cpu_layers import CpuLinear
 from carp.model.tower import TextTower
 from carp.training.information import find_config
 
@@ -121,9 +122,10 @@ class MatrixPeak:
         dtype = torch.bfloat16 if setup.bf16 else torch.float32
         first, second = (torch.randn(size, size, device=setup.device, dtype=dtype) for _ in range(2))
         self.flops = 2 * size**3
-        layer = OneDnnLinear(size, size, bias=False, device=setup.device, dtype=dtype).requires_grad_(False)
+        layer = CpuLinear(size, size, bias=False, device=setup.device, dtype=dtype).requires_grad_(False)
         self.products: list[Callable[[], Tensor]] = [lambda: torch.mm(first, second), lambda: layer(first)]
-        self._best_seconds()
+        self._best_seconds()  # warm-up
+        self.measure()
 
     def measure(self) -> None:
         self.best = max(self.best, self.flops / self._best_seconds())
@@ -188,8 +190,8 @@ def measure(setup: Setup, pairs: Pairs, names: Sequence[str], rounds: int, budge
         peaks = {name: _peak_megabytes(workers[name], setup) for name in done}
     rows = []
     for name in done:
-        middle = median(seconds[name])
-        compared = f"{ratio(seconds[name], seconds['carp']):.2f}" if "carp" in done else "-"
+        middle = median(seconds[name] or [math.nan])
+        compared = f"{ratio(seconds[name], seconds['carp']):.2f}" if "carp" in done and rounds else "-"
         row = [f"{middle:.3g}", f"{len(pairs.passages) / middle:.1f}", compared, f"{peaks[name]:.0f}"]
         row += [f"{measured[name].efficiency:.2f}", f"{measured[name].passes:.2f}", f"{flops / middle / peak.best:.0%}"]
         rows.append([name, chunks[name], *row])
@@ -199,7 +201,7 @@ def measure(setup: Setup, pairs: Pairs, names: Sequence[str], rounds: int, budge
         f"{len(pairs.passages)} pairs, {tokens[0]} + {tokens[1]} tokens, {rounds} rounds; useful work "
         f"{flops / 1e12:.2f} TFLOP; matrix-product peak {peak.best / 1e9:.0f} GFLOP/s"
     )
-    if "carp" in done:
+    if "carp" in done and rounds:
         about += f"; {PAPERS_STEPS} steps of carp would take {PAPERS_STEPS * median(seconds['carp']) / 3600:.1f} hours"
     return f"{about}:\n\n{markdown_table(header, rows)}\n"
 
@@ -238,7 +240,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, nargs="+", default=[32, 256, 1024], help="sizes of the batch")
-    parser.add_argument("--rounds", type=int, default=5, help="timed steps of every method, after one warm-up")
+    parser.add_argument("--rounds", type=int, default=5, help="timed steps of each, after a warm-up; 0: memory alone")
     parser.add_argument("--data", help="file of pairs, as carp train reads them; by default random tokens are used")
     parser.add_argument("--preset", default="carp_tiny", help="architecture; the weights are random")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="by default all")

@@ -21,9 +21,9 @@ from carp.cli.main import quieten_libraries
 from carp.loss import clip_loss, similarity_logits
 from carp.model.carp_model import CarpModel
 from carp.model.configuration import CarpConfig
+from carp.model.cpu_layers import CPU_LAYERS
 from carp.model.encoders import quiet_transformers, train_tokenizer
 from carp.model.graphs import memory_for_graphs
-from carp.model.linear import OneDnnLinear
 from carp.model.texts import TokenizedTexts
 from carp.model.tower import TextTower
 from carp.training.contrastive import contrastive_backward
@@ -78,9 +78,11 @@ class Method(ABC):
 
     Attributes:
         tuned: whether the method counts its chunks in tokens, so that the best budget is chosen for it.
+        settling: pairs of the batch whose step touches all memory that the whole step needs; ``None``: all of them.
     """
 
     tuned = False
+    settling: int | None = 64
 
     def __init__(self, setup: Setup) -> None:
         quieten_libraries()
@@ -89,6 +91,7 @@ class Method(ABC):
         self.build(CarpModel(setup.config).to(setup.device))
         self.optimizer = torch.optim.AdamW(self.parameters().values(), lr=LEARNING_RATE, fused=True)
         self.batch: Any = None
+        self.few: Any = None
         gc.freeze()  # or Python's collector would walk over the libraries' objects now and then, in the steps too
 
     @abstractmethod
@@ -134,8 +137,8 @@ class Method(ABC):
         for budget in budgets if len(budgets) > 1 else []:
             self.setup = replace(self.setup, chunk_tokens=budget)
             self.take(pairs)
-            self.step()
-            seconds[budget] = min(self.step() for _ in range(2))
+            self.step(self.batch)
+            seconds[budget] = min(self.step(self.batch) for _ in range(2))
         best = min(budgets, key=lambda budget: seconds.get(budget, 0.0))
         self.setup = replace(self.setup, chunk_tokens=best)
         return best
@@ -144,6 +147,7 @@ class Method(ABC):
         """Make this the batch of the following steps."""
         self._train(True)
         self.batch = self.prepare(pairs)
+        self.few = self.batch if self.settling is None else self.prepare(pairs.first(self.settling))
 
     def warm_up(self, real_tokens: int) -> Measured:
         """One step, whose tokens are counted; ``real_tokens`` are those of the batch."""
@@ -157,30 +161,30 @@ class Method(ABC):
             real += ids.numel() if mask is None else int(mask.sum())
 
         hooks = [e.register_forward_pre_hook(count, with_kwargs=True) for e in self.encoders()]
-        self.step()
+        self.step(self.batch)
         for hook in hooks:
             hook.remove()
         return Measured(real / processed, real / real_tokens)
 
-    def step(self) -> float:
+    def step(self, batch: Any) -> float:
         """Seconds of loss, gradients, update and ``zero_grad``."""
         self._wait()
         began = time.perf_counter()
         with self._autocast():
-            self.backward(self.batch)
+            self.backward(batch)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self._wait()
         return time.perf_counter() - began
 
     def settled_step(self) -> float:
-        """The seconds of the second of two steps.
+        """The seconds of a step that follows another one.
 
         While others had their turn, a virtual machine may have given this worker's memory back to its host; training
         makes one step after the other.
         """
-        self.step()
-        return self.step()
+        self.step(self.few)
+        return self.step(self.batch)
 
     def gpu_peak_megabytes(self) -> float:
         """The most memory that tensors have taken on the GPU, in MB (2**20 bytes)."""
@@ -202,6 +206,7 @@ class Carp(Method):
     """carp's own step, with the memory for graphs that ``carp train`` gives it by itself."""
 
     tuned = True
+    settling = None
 
     def build(self, model: CarpModel) -> None:
         self.model = model
@@ -234,6 +239,8 @@ class Carp(Method):
 class CarpTwice(Carp):
     """carp's step without memory for graphs: two passes over everything."""
 
+    settling = 64
+
     def memory(self) -> float:
         return 0.0
 
@@ -242,14 +249,16 @@ class Padded(Carp):
     """What the two plain methods share: the towers as transformers runs them, padded, with torch's own layers."""
 
     tuned = False
+    settling = 64
 
     def build(self, model: CarpModel) -> None:
         self.model = model
         for encoder in self.encoders():
             encoder.set_attn_implementation("sdpa")
             for module in encoder.modules():
-                if isinstance(module, OneDnnLinear):
-                    module.__class__ = nn.Linear
+                for plain, ours in CPU_LAYERS.items():
+                    if type(module) is ours:
+                        module.__class__ = plain
 
     def loss(self, passages: Tensor, critiques: Tensor) -> Tensor:
         return clip_loss(similarity_logits(passages, critiques, self.model.logit_scale.exp()))
@@ -261,6 +270,8 @@ class Padded(Carp):
 
 class WholeBatch(Padded):
     """One padded batch and ordinary autograd."""
+
+    settling = None
 
     def prepare(self, pairs: Pairs) -> Any:
         everything = torch.arange(len(pairs.passages))

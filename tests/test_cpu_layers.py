@@ -1,0 +1,96 @@
+"""The encoder's own linear layers and dropout against torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from carp.model.carp_model import CarpModel
+from carp.model.cpu_layers import CpuDropout, CpuLinear, dropout, use_cpu_layers
+from carp.model.unpadded import Layout, attend_runs
+
+
+def gradients(layer: nn.Module, states: Tensor) -> list[Tensor]:
+    states = states.clone().requires_grad_()
+    found = layer(states)
+    weights = torch.linspace(-1, 1, found.numel()).view_as(found)
+    return [found, *torch.autograd.grad((found * weights).sum(), [states, *layer.parameters()])]
+
+
+@pytest.mark.parametrize("shape", [(1, 77, 24), (5, 24), (24,)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_linear_layers_and_their_gradients_are_torchs(shape: tuple[int, ...], bias: bool) -> None:
+    torch.manual_seed(0)
+    plain = nn.Linear(24, 40, bias=bias)
+    states = torch.randn(shape)
+    expected = gradients(plain, states)
+    use_cpu_layers(plain)
+    assert type(plain) is CpuLinear
+    for ours, torchs in zip(gradients(plain, states), expected, strict=True):
+        torch.testing.assert_close(ours, torchs, rtol=1e-5, atol=1e-5)
+
+
+def test_other_precisions_and_autocast_are_left_to_torch() -> None:
+    layer = CpuLinear(8, 8)
+    states = torch.randn(3, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(states).dtype == torch.bfloat16
+    assert layer.double()(states.double()).dtype == torch.float64
+
+
+def test_frozen_weights_get_no_gradient() -> None:
+    layer = CpuLinear(8, 8)
+    layer.weight.requires_grad_(False)
+    states = torch.randn(3, 8, requires_grad=True)
+    layer(states).sum().backward()
+    assert layer.weight.grad is None
+    torch.testing.assert_close(states.grad, layer.weight.sum(0).expand(3, 8))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_dropout_zeroes_the_right_share_and_keeps_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    states = torch.ones(999, 1001)  # not a multiple of the four elements of a draw
+    found = dropout(states, p)
+    assert (found == 0).double().mean().item() == pytest.approx(p, abs=0.003)
+    assert found.mean().item() == pytest.approx(1, abs=0.01)
+    kept = found[found != 0]
+    assert kept.unique().numel() == 1
+    # No element depends on its neighbours.
+    zero = (found == 0).double().flatten()
+    assert (zero[1:] * zero[:-1]).mean().item() == pytest.approx(p * p, abs=0.005)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_dropout_at_its_ends(p: float) -> None:
+    states = torch.randn(10)
+    assert torch.equal(dropout(states, p), states * (1 - p))
+
+
+def test_dropout_repeats_with_the_random_state_and_rests_in_evaluation() -> None:
+    layer, states = CpuDropout(0.3), torch.randn(50)
+    torch.manual_seed(1)
+    first = layer(states)
+    torch.manual_seed(1)
+    assert torch.equal(layer(states), first)
+    assert not torch.equal(layer(states), first)
+    assert layer.eval()(states) is states
+
+
+def test_attention_with_dropout_has_the_mean_of_attention_without() -> None:
+    torch.manual_seed(0)
+    layout = Layout.of(torch.tensor([5, 5, 3]), torch.device("cpu"))
+    query, key, value = torch.randn(3, 13, 2, 8, dtype=torch.float64)
+    expected = attend_runs(query, key, value, layout, 0.0, None)
+    found = torch.stack([attend_runs(query, key, value, layout, 0.2, None) for _ in range(4000)]).mean(0)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.06)
+    # A probability that rounds to none: the arithmetic alone.
+    exact = attend_runs(query, key, value, layout, 1e-14, None)
+    torch.testing.assert_close(exact, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_encoders_have_these_layers_however_they_are_made(model: CarpModel) -> None:
+    kinds = {type(module) for module in model.passage_tower.encoder.modules()}
+    assert {CpuLinear, CpuDropout} <= kinds
+    assert not {nn.Linear, nn.Dropout} & kinds
