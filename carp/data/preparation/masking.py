@@ -7,12 +7,11 @@ words is meant. It is masked when it has at least four words, and so on until no
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
+from carp.constants import QUOTE_TOKEN
 from carp.data.preparation.words import Word, word_keys, words_of
-from carp.model.configuration import QUOTE_TOKEN
 
 THRESHOLD = 4  # words; "successfully avoids misidentification of common phrases"
 OPENING = "\"'“‘„‚«‹「『*_"
@@ -20,8 +19,7 @@ CLOSING = "\"'”’“‘»›」』*_"
 DOUBLE_MARKS = '"“”„«»「」『』'  # a single one may be an apostrophe
 BEFORE_CLOSING = ".,;:!?…-–—"  # punctuation that belongs to the quotation
 
-
-Places: TypeAlias = Mapping[tuple[str, ...], list[int]]
+Keys: TypeAlias = Sequence[str]
 
 
 class Masked(NamedTuple):
@@ -59,42 +57,33 @@ def mask_quotes(critique: str, passage: str, threshold: int = THRESHOLD) -> Mask
     """
     if threshold < 1:
         raise ValueError(f"threshold must be at least 1, not {threshold}")
-    runs = quoted_runs(word_keys(critique), _keys(passage), threshold)
+    runs = quoted_runs(word_keys(critique), word_keys(passage), threshold)
     if not runs:
         return Masked(critique, 0)
     return Masked(_replaced(critique, words_of(critique), runs), sum(run.length for run in runs))
 
 
-@lru_cache(maxsize=64)  # a passage comes once for each of its critiques
-def _keys(passage: str) -> list[str]:
-    return word_keys(passage)
-
-
-def _grams(keys: list[str], size: int) -> Iterator[tuple[str, ...]]:
+def grams(keys: Keys, size: int) -> Iterator[tuple[str, ...]]:
     """Every run of ``size`` words."""
     return zip(*(keys[i:] for i in range(size)), strict=False)
 
 
-def places_of_runs(passage: list[str], size: int) -> Places:
-    """The word at which every run of ``size`` words of a passage begins."""
-    places = defaultdict(list)
-    for place, gram in enumerate(_grams(passage, size)):
-        places[gram].append(place)
-    return places
-
-
-def quoted_runs(keys: list[str], passage: list[str], size: int, places: Places | None = None) -> list[Run]:
+def quoted_runs(keys: Keys, passage: Keys, size: int, known: Set[tuple[str, ...]] | None = None) -> list[Run]:
     """What is quoted, in the order of the critique: longest first, every instance, until no run of ``size`` is left.
 
     Args:
         keys, passage: the words of the critique and of the passage.
         size: the shortest run that counts.
-        places: :func:`places_of_runs` of the passage, where it is needed for many critiques.
+        known: the :func:`grams` of the passage, where it has many critiques.
     """
-    if set(_grams(keys, size)).isdisjoint(_grams(passage, size) if places is None else places):  # nearly always
+    common = set(grams(keys, size)).intersection(grams(passage, size) if known is None else known)
+    if not common:  # nearly always
         return []
-    places = places_of_runs(passage, size) if places is None else places
-    starts = [i for i, gram in enumerate(_grams(keys, size)) if gram in places]
+    places = defaultdict(list)
+    for place, gram in enumerate(grams(passage, size)):
+        if gram in common:
+            places[gram].append(place)
+    starts = [i for i, gram in enumerate(grams(keys, size)) if gram in common]
     free = [key != QUOTE_TOKEN for key in keys]  # neither masked already nor a mask
     runs: list[Run] = []
     while best := _longest(keys, passage, starts, free, places, size):
@@ -107,11 +96,11 @@ def quoted_runs(keys: list[str], passage: list[str], size: int, places: Places |
 
 
 def _longest(
-    keys: list[str],
-    passage: list[str],
+    keys: Keys,
+    passage: Keys,
     starts: list[int],
     free: list[bool],
-    places: Places,
+    places: Mapping[tuple[str, ...], list[int]],
     size: int,
 ) -> Run | None:
     """The longest run of free words that the passage holds, the first of equally long ones."""
@@ -129,7 +118,7 @@ def _longest(
     return best
 
 
-def _common(first: list[str], second: list[str]) -> int:
+def _common(first: Keys, second: Keys) -> int:
     """Number of words with which both begin."""
     length = 0
     for own, other in zip(first, second, strict=False):

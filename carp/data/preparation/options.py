@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from carp.constants import MINILM
 from carp.data.preparation.masking import THRESHOLD
 from carp.data.preparation.story import BUDGET
 from carp.errors import InputError
-from carp.model.encoders import MINILM
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ quotes of the story; else by the window that shares most of its rare words; else
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
+
+import numpy as np
 
 from carp.data.preparation.masking import THRESHOLD, quoted_runs
 from carp.data.preparation.story import Span, Story
@@ -59,8 +59,8 @@ def quoted_spans(story: Story, comment: str) -> list[Span]:
     return [Span(story.words[place][0], story.words[place + n - 1][1]) for place, n in sorted(set(runs))]
 
 
-def _only_place(story: Story, keys: list[str]) -> int | None:
-    places = [p for p in story.bigrams.get((keys[0], keys[1]), ()) if story.keys[p : p + len(keys)] == keys]
+def _only_place(story: Story, keys: Sequence[str]) -> int | None:
+    places = [p for p in story.places.get(keys[0], ()) if story.keys[p : p + len(keys)] == keys]
     return places[0] if len(places) == 1 else None
 
 
@@ -81,31 +81,15 @@ def _passages_over(story: Story, quotes: Sequence[Span]) -> list[Span]:
 def closest_window(story: Story, comment: str) -> Span | None:
     """The window that shares most words with a comment, each weighted by its rarity in the story (TF-IDF, with the
     story's sentences as documents); ``None`` where no window holds enough of them."""
-    wanted = frozenset(word_keys(comment))
-    found = [wanted & words for words in story.words_of_sentences]
-    counts = Counter(key for keys in found for key in keys)
-    weights = {key: math.log(story.sentences / count) for key, count in counts.items()}
-    first, last = _heaviest(story.windows, found, weights)
-    shared = frozenset().union(*found[first : last + 1])
-    rare = [key for key in shared if counts[key] <= RARE * story.sentences]
-    return story.window(first, last) if len(rare) >= SHARED_WORDS else None
-
-
-def _heaviest(
-    windows: Sequence[tuple[int, int]], found: Sequence[frozenset[str]], weights: dict[str, float]
-) -> tuple[int, int]:
-    """The first window of the largest sum of the weights of its different words."""
-    held: Counter[str] = Counter()
-    weight, most, best = 0.0, -1.0, windows[0]
-    begun = ended = 0  # sentences that the window before begins and ends with
-    for first, last in windows:
-        for keys in found[ended : last + 1]:
-            weight += sum(weights[key] for key in keys if not held[key])
-            held.update(keys)
-        for keys in found[begun:first]:
-            held.subtract(keys)
-            weight -= sum(weights[key] for key in keys if not held[key])
-        begun, ended = first, last + 1
-        if weight > most + 1e-9:
-            most, best = weight, (first, last)
-    return best
+    shared = sorted(story.places.keys() & set(word_keys(comment)))  # sorted: a sum of floats depends on the order
+    held = np.zeros((len(shared), story.sentences + 1), np.int64)  # by the sentences up to each
+    for row, key in zip(held, shared, strict=True):
+        row[story.sentence_of_word[story.places[key]] + 1] = 1
+    counts = held.sum(axis=1)
+    held = held.cumsum(axis=1)
+    first, last = story.windows.T
+    in_window = held[:, last + 1] > held[:, first]  # [word, window]
+    weights = np.log(story.sentences / counts) @ in_window
+    best = int(np.argmax(weights > weights.max() - 1e-9))  # the first of the best
+    rare = in_window[:, best] & (counts <= RARE * story.sentences)
+    return story.window(int(first[best]), int(last[best])) if rare.sum() >= SHARED_WORDS else None

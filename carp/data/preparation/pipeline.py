@@ -24,14 +24,12 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from carp.data.preparation.budget import token_ends_of
 from carp.data.preparation.card import write_card
 from carp.data.preparation.merging import merge
 from carp.data.preparation.options import PreparationOptions
-from carp.data.preparation.parts import write_part
 from carp.data.preparation.raw import RawRecord, check_files, digest_and_count, read_raw
-from carp.data.preparation.recognition import make_recognizer
-from carp.data.preparation.steps import Preparer
+from carp.data.preparation.token_ends import serialized_tokenizer
+from carp.data.preparation.worker import make_part, start
 from carp.errors import InputError
 from carp.files import written_file
 from carp.model.encoders import load_tokenizer
@@ -41,8 +39,6 @@ RECORDS_PER_TASK = 64
 TASKS_AHEAD = 2  # of every process: read, but not begun
 WORK = ".work"
 COUNTS = "counts.json"
-
-_preparer: Preparer  # of a worker process
 
 
 def prepare(
@@ -120,15 +116,16 @@ def make_parts(job: Job, *, share: int = 0, of: int = 1, processes: int = 1, pro
     Raises:
         InputError: if a model cannot be had.
     """
+    what_all_need = (job.options, serialized_tokenizer(load_tokenizer(job.options.tokenizer)))
     with tqdm(total=job.records, unit="record", desc="preparing", disable=not progress, smoothing=0.05) as bar:
         tasks = _open_tasks(job, share, of, bar)
         if processes == 1:
-            _start(job)
+            start(*what_all_need)
             for target, task in tasks:
-                _run(target, task)
+                make_part(target, task)
                 bar.update(len(task))
             return
-        with ProcessPoolExecutor(processes, mp.get_context("spawn"), initializer=_start, initargs=(job,)) as pool:
+        with ProcessPoolExecutor(processes, mp.get_context("spawn"), initializer=start, initargs=what_all_need) as pool:
             _run_all(pool, tasks, processes * TASKS_AHEAD, bar)
 
 
@@ -178,7 +175,7 @@ def _run_all(pool: ProcessPoolExecutor, tasks: Iterator[tuple[Path, list[RawReco
     running: dict[Future[None], int] = {}
     try:
         for target, task in tasks:
-            running[pool.submit(_run, target, task)] = len(task)
+            running[pool.submit(make_part, target, task)] = len(task)
             if len(running) >= ahead:
                 _collect(running, bar)
         while running:
@@ -192,15 +189,3 @@ def _collect(running: dict[Future[None], int], bar: tqdm) -> None:
     for done in wait(running, return_when=FIRST_COMPLETED).done:
         bar.update(running.pop(done))
         done.result()
-
-
-def _start(job: Job) -> None:
-    global _preparer
-    options = job.options
-    token_ends = token_ends_of(load_tokenizer(options.tokenizer))
-    recognizer = make_recognizer(options.recognizer) if options.anonymize else None
-    _preparer = Preparer(options, token_ends, recognizer)
-
-
-def _run(target: Path, task: list[RawRecord]) -> None:
-    write_part(target, _preparer.run(task))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from carp.data.preparation.filters import drop_reason
 from carp.data.preparation.identifiers import mask_identifiers
-from carp.data.preparation.masking import mask_quotes
+from carp.data.preparation.masking import THRESHOLD, mask_quotes
 from carp.data.preparation.names import Names, Suspect
 from carp.data.preparation.options import PreparationOptions
 from carp.data.preparation.passages import Alignment, align
@@ -114,7 +114,9 @@ class Preparer:
                 if span not in cleaned:
                     cleaned[span] = clean(raw)
                 passage = cleaned[span]
-                critique = self._masked(comment.text, raw, counts)
+                # A comment was aligned by a window because it shares no run of words with its whole story.
+                quotes = alignment != "window" or self._options.threshold < THRESHOLD
+                critique = self._masked(comment.text, raw, counts) if quotes else comment.text
                 if self._recognizer is not None:
                     # Again: where one name now stands for several words, what follows it may be like the passage.
                     critique = self._masked(clean(critique), passage, counts)

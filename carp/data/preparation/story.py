@@ -8,7 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from carp.data.preparation.masking import THRESHOLD, Places, places_of_runs
+import numpy as np
+from numpy.typing import NDArray
+
+from carp.data.preparation.masking import THRESHOLD, grams
 from carp.data.preparation.sentences import sentence_starts
 from carp.data.preparation.words import word_keys, word_spans
 
@@ -57,28 +60,28 @@ class Story:
         return word_spans(self.text)
 
     @cached_property
-    def keys(self) -> list[str]:
+    def keys(self) -> tuple[str, ...]:
         """What is compared of each word."""
         return word_keys(self.text)
 
     @cached_property
-    def runs(self) -> Places:
-        """The word at which every run of four words begins."""
-        return places_of_runs(self.keys, THRESHOLD)
+    def runs(self) -> frozenset[tuple[str, ...]]:
+        """Every run of four words."""
+        return frozenset(grams(self.keys, THRESHOLD))
 
     @cached_property
-    def bigrams(self) -> dict[tuple[str, str], list[int]]:
-        """The word at which every pair of neighbours begins."""
+    def places(self) -> dict[str, list[int]]:
+        """Where each word stands, counted in words."""
         places = defaultdict(list)
-        for place, pair in enumerate(zip(self.keys, self.keys[1:], strict=False)):
-            places[pair].append(place)
-        return places
+        for place, key in enumerate(self.keys):
+            places[key].append(place)
+        return dict(places)
 
     @cached_property
-    def words_of_sentences(self) -> list[frozenset[str]]:
-        """The different words of each sentence."""
-        edges = [bisect_left(self.words, (start, start)) for start in self.sentence_starts]
-        return [frozenset(self.keys[a:b]) for a, b in zip(edges, [*edges[1:], len(self.keys)], strict=True)]
+    def sentence_of_word(self) -> NDArray[np.int64]:
+        """The sentence that each word stands in."""
+        starts = [start for start, _ in self.words]
+        return np.searchsorted(self.sentence_starts, starts, side="right") - 1
 
     def around(self, start: int, end: int) -> Span:
         """The sentences around the characters ``start`` to ``end``, as many on both sides as the budget allows.
@@ -102,8 +105,8 @@ class Story:
         return self.around(0, 1)
 
     @cached_property
-    def windows(self) -> list[tuple[int, int]]:
-        """First and last sentence of every run of sentences that fits and cannot grow at its end."""
+    def windows(self) -> NDArray[np.int64]:
+        """[n, 2] first and last sentence of every run of sentences that fits and cannot grow at its end."""
         found, last = [], -1
         for first in range(self.sentences):
             grown = max(last, first)
@@ -112,7 +115,7 @@ class Story:
             if grown > last:
                 found.append((first, grown))
             last = grown
-        return found
+        return np.array(found)
 
     def window(self, first: int, last: int) -> Span:
         """The characters of the sentences ``first`` to ``last``; of one that exceeds the budget, its beginning."""

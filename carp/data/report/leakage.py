@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from carp.constants import QUOTE_TOKEN
 from carp.data.pairs import Pair
 from carp.data.report.statistics import Interval
 from carp.errors import InputError
-from carp.model.configuration import QUOTE_TOKEN
 
 CHUNK = 256
 RESAMPLES = 1000

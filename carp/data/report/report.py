@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from carp.constants import MINILM
 from carp.data.report import figures, sentiment, toxicity
 from carp.data.report.collecting import Collected, collect
 from carp.data.report.leakage import Leakage, leakage, tfidf_vectorizer
@@ -15,7 +16,7 @@ from carp.data.report.plots import plot_lengths, plot_sentiment
 from carp.data.report.sources import check_source, source_names
 from carp.errors import InputError
 from carp.files import written_folder
-from carp.model.encoders import MINILM, load_tokenizer, quiet_transformers
+from carp.model.encoders import load_tokenizer, quiet_transformers
 from carp.versions import versions
 
 LIBRARIES = ("scikit-learn", "vaderSentiment", "alt-profanity-check")

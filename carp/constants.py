@@ -1,0 +1,6 @@
+"""Names and texts that many modules share; importing them costs nothing."""
+
+from __future__ import annotations
+
+QUOTE_TOKEN = "[quote]"  # one token of its own in both tokenizers
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
