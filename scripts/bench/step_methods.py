@@ -82,7 +82,7 @@ class Method(ABC):
     """
 
     tuned = False
-    settling: int | None = 64
+    settling: int | None = 32
 
     def __init__(self, setup: Setup) -> None:
         quieten_libraries()
@@ -239,7 +239,7 @@ class Carp(Method):
 class CarpTwice(Carp):
     """carp's step without memory for graphs: two passes over everything."""
 
-    settling = 64
+    settling = 32
 
     def memory(self) -> float:
         return 0.0
@@ -249,7 +249,7 @@ class Padded(Carp):
     """What the two plain methods share: the towers as transformers runs them, padded, with torch's own layers."""
 
     tuned = False
-    settling = 64
+    settling = 32
 
     def build(self, model: CarpModel) -> None:
         self.model = model
