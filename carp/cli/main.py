@@ -10,7 +10,7 @@ import warnings
 import typer
 
 from carp import __version__
-from carp.cli import checkpoints, embed, prepare, report, score, train
+from carp.cli import agree, checkpoints, embed, evaluate, judge, prepare, report, score, train, votes
 from carp.errors import CarpError
 
 app = typer.Typer(
@@ -26,6 +26,10 @@ app.command("embed", epilog=embed.EXAMPLES)(embed.embed_command)
 app.command("train", epilog=train.EXAMPLES)(train.train_command)
 app.command("prepare", epilog=prepare.EXAMPLES)(prepare.prepare_command)
 app.command("report", epilog=report.EXAMPLES)(report.report_command)
+app.command("agree", epilog=agree.EXAMPLES)(agree.agree_command)
+app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate_command)
+app.add_typer(votes.app, name="votes")
+app.command("judge", epilog=judge.EXAMPLES)(judge.judge_command)
 app.command("info", epilog=checkpoints.INFO_EXAMPLES)(checkpoints.info_command)
 app.command("convert", epilog=checkpoints.CONVERT_EXAMPLES)(checkpoints.convert_command)
 app.command("push", epilog=checkpoints.PUSH_EXAMPLES)(checkpoints.push_command)
