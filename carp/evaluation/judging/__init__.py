@@ -1,0 +1,1 @@
+"""Language models that rate stories on Likert scales."""
