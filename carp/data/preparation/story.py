@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from carp.data.preparation.masking import THRESHOLD, grams
 from carp.data.preparation.sentences import sentence_starts
-from carp.data.preparation.words import word_keys, word_spans
+from carp.data.preparation.words import keys_in, word_spans
 
-TokenEnds = Callable[[str], Sequence[int]]
+TokenEnds = Callable[[str], Sequence[int] | NDArray[np.int64]]
 
 BUDGET = 512  # tokens of a passage, the encoder's special ones included
 SPECIAL_TOKENS = 2
@@ -43,7 +44,8 @@ class Story:
         self._ends = token_ends(text)
         self.sentence_starts = sentence_starts(text)
         # The number of tokens that end before each sentence begins, and of all.
-        self._before = [bisect_right(self._ends, start) for start in self.sentence_starts] + [len(self._ends)]
+        before = np.searchsorted(self._ends, self.sentence_starts, side="right")
+        self._before = [*before.tolist(), len(self._ends)]
 
     @property
     def sentences(self) -> int:
@@ -62,7 +64,7 @@ class Story:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """What is compared of each word."""
-        return word_keys(self.text)
+        return tuple(key for keys in self._keys_of_sentences for key in keys)
 
     @cached_property
     def runs(self) -> frozenset[tuple[str, ...]]:
@@ -80,8 +82,13 @@ class Story:
     @cached_property
     def sentence_of_word(self) -> NDArray[np.int64]:
         """The sentence that each word stands in."""
-        starts = [start for start, _ in self.words]
-        return np.searchsorted(self.sentence_starts, starts, side="right") - 1
+        return np.repeat(np.arange(self.sentences), [len(keys) for keys in self._keys_of_sentences])
+
+    @cached_property
+    def _keys_of_sentences(self) -> list[tuple[str, ...]]:
+        # Sentences begin behind white space or a full stop, so no word is cut.
+        edges = [*self.sentence_starts, len(self.text)]
+        return [tuple(keys_in(self.text[start:end])) for start, end in pairwise(edges)]
 
     def around(self, start: int, end: int) -> Span:
         """The sentences around the characters ``start`` to ``end``, as many on both sides as the budget allows.
@@ -129,7 +136,7 @@ class Story:
         return self._trimmed(self.sentence_starts[first], end)
 
     def _beginning_from(self, first: int) -> Span:
-        return self._trimmed(self.sentence_starts[first], self._ends[self._before[first] + self._budget - 1])
+        return self._trimmed(self.sentence_starts[first], int(self._ends[self._before[first] + self._budget - 1]))
 
     def _trimmed(self, start: int, end: int) -> Span:
         text = self.text[start:end]

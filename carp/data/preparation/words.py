@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -43,7 +44,12 @@ def words_of(text: str) -> list[Word]:
 @lru_cache(maxsize=64)  # a story, a passage and a critique are compared several times
 def word_keys(text: str) -> tuple[str, ...]:
     """The keys of :func:`words_of` alone, faster."""
-    return tuple(map(word_key, _pattern(text).findall(text)))
+    return tuple(keys_in(text))
+
+
+def keys_in(text: str) -> Iterator[str]:
+    """The same, one by one, of a text that will not be asked for again."""
+    return map(word_key, _pattern(text).findall(text))
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

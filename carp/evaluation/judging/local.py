@@ -31,7 +31,7 @@ from carp.evaluation.evaluators import sha256
 from carp.evaluation.judging.asking import Question, Reply, Sampling, UnansweredError, now
 from carp.model.encoders import quiet_transformers
 
-MODEL_FILES = ("*.json", "*.jinja", "*.model", "*.safetensors", "*.bin", "*.gguf")  # what decides about answers
+MODEL_FILES = ("*.json", "*.jinja", "*.model", "*.safetensors", "*.gguf")  # what decides about answers
 SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "decoder_start_token_id", "forced_bos_token_id")
 
 
@@ -166,17 +166,19 @@ def _padded(tokens: list[list[int]], left: bool) -> tuple[Tensor, Tensor]:
 
 
 def _load(name: str, revision: str) -> tuple[Any, Any]:
-    path, options = Path(name), {"revision": revision} if revision else {}
+    path = Path(name)
+    options: dict[str, Any] = {"revision": revision} if revision else {}
+    weights: dict[str, Any] = {"use_safetensors": True}
     if not path.exists() and name.count("/") != 1:
         raise InputError(f"--model {name}: no such folder (a Hub id has the form organisation/name)")
     if path.is_file():
-        name, options = str(path.parent), {"gguf_file": path.name}
+        name, options, weights = str(path.parent), {"gguf_file": path.name}, {}
     try:
         with quiet_transformers():
             config = AutoConfig.from_pretrained(name, **options)
             kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
             place: dict[str, Any] = {"device_map": "auto"} if torch.cuda.is_available() else {}
-            model = kind.from_pretrained(name, dtype="auto", **options, **place).eval()
+            model = kind.from_pretrained(name, dtype="auto", **options, **weights, **place).eval()
             tokenizer = AutoTokenizer.from_pretrained(name, **options)
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
