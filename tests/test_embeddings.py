@@ -12,10 +12,10 @@ import torch
 from conftest import tiny_config
 
 import carp
+from carp.constants import MINILM
 from carp.data.pairs import read_pairs
 from carp.errors import CarpError, InputError
 from carp.model.carp_model import CarpModel
-from carp.constants import MINILM
 from carp.model.encoders import MINILM_PACKAGE
 from carp.model.int8 import Int8Linear, convert_to_int8, is_int8
 from carp.scoring import workers

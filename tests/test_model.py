@@ -12,10 +12,10 @@ from parity import random_texts
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, DistilBertConfig, RobertaConfig
 
 import carp
+from carp.constants import MINILM, QUOTE_TOKEN
 from carp.errors import InputError
 from carp.model import encoders, unpadded
 from carp.model.carp_model import CarpModel
-from carp.constants import MINILM, QUOTE_TOKEN
 from carp.model.configuration import CarpConfig
 from carp.model.texts import TokenizedTexts
 from carp.model.tower import POOLINGS, TextTower
