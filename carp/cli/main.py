@@ -10,7 +10,7 @@ import warnings
 import typer
 
 from carp import __version__
-from carp.cli import agree, checkpoints, embed, evaluate, judge, prepare, report, score, train, votes
+from carp.cli import agree, checkpoints, classify, embed, evaluate, judge, prepare, report, score, train, votes
 from carp.errors import CarpError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("agree", epilog=agree.EXAMPLES)(agree.agree_command)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate_command)
 app.add_typer(votes.app, name="votes")
 app.command("judge", epilog=judge.EXAMPLES)(judge.judge_command)
+app.command("classify", epilog=classify.EXAMPLES)(classify.classify_command)
 app.command("info", epilog=checkpoints.INFO_EXAMPLES)(checkpoints.info_command)
 app.command("convert", epilog=checkpoints.CONVERT_EXAMPLES)(checkpoints.convert_command)
 app.command("push", epilog=checkpoints.PUSH_EXAMPLES)(checkpoints.push_command)

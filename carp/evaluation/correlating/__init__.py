@@ -1,0 +1,1 @@
+"""Evaluators against people's ratings: an evaluator as one more rater."""
