@@ -439,7 +439,11 @@ BAD_STORIES: dict[str, list[dict[str, Any]]] = {
         (["--stories", "checks.jsonl"], "checks.jsonl: holds no stories to judge; give it one"),
         (["--reviews", "one.txt"], "--reviews: people need something to choose from; give at least two"),
         (["--reviews", "same.txt"], "--reviews: 'Fine.' comes twice; leave one out"),
-        (["--evaluator", "gpt:4"], "--evaluator gpt:4: no such evaluator; give carp:MODEL, scores:FILE or uniform"),
+        (
+            ["--evaluator", "gpt:4"],
+            "--evaluator gpt:4: no such evaluator; give carp:MODEL, prompt:LM, "
+            "multiple-choice:LM, finetuned:LM, scores:FILE or uniform",
+        ),
         (["-e", "uniform", "-e", "uniform"], "--evaluator uniform: given twice; leave one out"),
         (["-e", "carp:nowhere"], "nowhere: no such folder"),
         (["-e", "scores:missing.csv"], "missing.csv: no such file"),

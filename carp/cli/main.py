@@ -10,7 +10,20 @@ import warnings
 import typer
 
 from carp import __version__
-from carp.cli import agree, checkpoints, classify, embed, evaluate, judge, prepare, report, score, train, votes
+from carp.cli import (
+    agree,
+    checkpoints,
+    classify,
+    embed,
+    evaluate,
+    generate,
+    judge,
+    prepare,
+    report,
+    score,
+    train,
+    votes,
+)
 from carp.errors import CarpError
 
 app = typer.Typer(
@@ -31,6 +44,7 @@ app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate_command)
 app.add_typer(votes.app, name="votes")
 app.command("judge", epilog=judge.EXAMPLES)(judge.judge_command)
 app.command("classify", epilog=classify.EXAMPLES)(classify.classify_command)
+app.command("generate", epilog=generate.EXAMPLES)(generate.generate_command)
 app.command("info", epilog=checkpoints.INFO_EXAMPLES)(checkpoints.info_command)
 app.command("convert", epilog=checkpoints.CONVERT_EXAMPLES)(checkpoints.convert_command)
 app.command("push", epilog=checkpoints.PUSH_EXAMPLES)(checkpoints.push_command)

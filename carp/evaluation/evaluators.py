@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from carp.data.records import read_records
 from carp.errors import CarpError, InputError
 
-KINDS = ("carp:MODEL", "scores:FILE", "uniform")  # what --evaluator takes
+LANGUAGE_MODELS = ("prompt", "multiple-choice", "finetuned")
+KINDS = ("carp:MODEL", *(f"{kind}:LM" for kind in LANGUAGE_MODELS), "scores:FILE", "uniform")  # what --evaluator takes
 UNIFORM = "uniform"
 HASHED_FILES = ("*.json", "*.safetensors", "*.gguf")  # of a model's folder: what decides about its scores
 Floats = NDArray[np.float64]
@@ -36,7 +37,8 @@ def make_evaluator(spec: str, story_ids: Mapping[str, str], paraphrases: str = "
     """The evaluator that a word of the command line names.
 
     Args:
-        spec: ``carp:MODEL`` (a folder or Hub id), ``scores:FILE`` (the scores of any outside evaluator), ``uniform``.
+        spec: ``carp:MODEL`` (a folder or Hub id), ``prompt:LM``, ``multiple-choice:LM`` or ``finetuned:LM`` (a causal
+            language model), ``scores:FILE`` (the scores of any outside evaluator), ``uniform``.
         story_ids: story text -> id, for ``scores:FILE``.
         paraphrases: for ``carp:MODEL``: average each review over paraphrases, ``bundled`` or ``pegasus``.
 
@@ -46,6 +48,10 @@ def make_evaluator(spec: str, story_ids: Mapping[str, str], paraphrases: str = "
     kind, _, what = spec.partition(":")
     if kind == "carp" and what:
         return CarpEvaluator(spec, what, paraphrases)
+    if kind in LANGUAGE_MODELS and what:
+        from carp.evaluation.language.evaluators import LanguageModelEvaluator
+
+        return LanguageModelEvaluator(spec, kind, what)
     if kind == "scores" and what:
         return FileEvaluator(spec, what, story_ids)
     if spec == UNIFORM:
