@@ -11,17 +11,11 @@ from conftest import shared_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from carp.data.preparation.entities import Entity, Kind, Recognizer
 from carp.data.preparation.identifiers import mask_identifiers
 from carp.data.preparation.names import Names
-from carp.data.preparation.recognition import (
-    SPACY_PIPELINE,
-    Entity,
-    HubRecognizer,
-    Kind,
-    Recognizer,
-    SpacyRecognizer,
-    make_recognizer,
-)
+from carp.data.preparation.recognition import SPACY_PIPELINE, HubRecognizer, SpacyRecognizer, make_recognizer
+from carp.data.preparation.tagging import TAGGING, reach_of_tagger, tags_of
 from carp.data.records import read_records
 from carp.errors import InputError
 
@@ -220,6 +214,22 @@ def test_no_name_of_the_confederacy_is_left(spacy_recognizer: Recognizer) -> Non
     for text, entities in zip(texts, spacy_recognizer.entities(texts), strict=True):
         left = Names.of([text], [entities]).replace(text).text
         assert not re.search("ignatius|reilly|irene", left, re.IGNORECASE)
+
+
+def test_tags_of_some_words_are_those_of_the_whole_text(spacy_recognizer: Recognizer) -> None:
+    import spacy
+
+    nlp = spacy.load(SPACY_PIPELINE, exclude=["ner", "parser", "lemmatizer", "attribute_ruler", "senter"])
+    reach = reach_of_tagger(nlp)
+    assert reach == 4
+    texts = ["Can't Zyra's horse run? Don't ask. " + IGNATIUS, "We  met\n\nBrom in Eldergrove.", "", "Kaelith", "a b"]
+    wanted = [[0, 4], [1, 4], [], [0], []]
+    docs = list(nlp.pipe(texts, disable=TAGGING))
+    whole = [[doc[i].tag_ for i in places] for doc, places in zip(nlp.pipe(texts), wanted, strict=True)]
+    asked = zip(docs, wanted, range(5), strict=True)
+    assert list(tags_of(nlp, asked, reach, batch_size=2)) == [(tags, i) for i, tags in enumerate(whole)]
+    assert reach_of_tagger(spacy.blank("en")) is None
+    assert reach_of_tagger(spacy.load(SPACY_PIPELINE)) is None  # the parser listens too
 
 
 def test_coreference_joins_names_that_share_no_word(spacy_recognizer: Recognizer) -> None:

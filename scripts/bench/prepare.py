@@ -22,7 +22,6 @@ from carp.cli.main import quieten_libraries
 from carp.data.pairs import read_pairs
 from carp.data.preparation.masking import mask_quotes
 from carp.data.preparation.options import PreparationOptions
-from carp.data.preparation.pipeline import prepare
 
 PASSAGE_WORDS, CRITIQUE_WORDS = 300, 47
 
@@ -45,6 +44,9 @@ def masking_rates(raw: str, count: int, rounds: int) -> tuple[list[float], float
 
 def whole_rate(raw: str, processes: int) -> tuple[float, int]:
     """Pairs per second of the whole without anonymisation, and the number of pairs."""
+    # Here, because the processes that it starts import this file; those of the command import none of the libraries.
+    from carp.data.preparation.pipeline import prepare
+
     options = PreparationOptions(anonymize=False)
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()

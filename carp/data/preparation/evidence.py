@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from carp.data.preparation.recognition import Entity
+from carp.data.preparation.entities import Entity
 from carp.data.preparation.tokens import Token, tokens_of
 from carp.data.preparation.vocabulary import AMBIGUOUS, COMMON_NOUNS, KEPT, PARTICLES, PEOPLES, TITLES
 

@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from carp.data.preparation.entities import Entity
 from carp.data.preparation.evidence import Evidence, Keys, evidence_of, joined, stems
 from carp.data.preparation.identifiers import Replaced
 from carp.data.preparation.identities import generic_names
-from carp.data.preparation.recognition import Entity
 from carp.data.preparation.tokens import Token, tokens_of
 from carp.data.preparation.vocabulary import KEPT, VERBS
 

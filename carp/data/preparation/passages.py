@@ -56,7 +56,7 @@ def quoted_spans(story: Story, comment: str) -> list[Span]:
         keys = word_keys(found.group(1) or found.group(2))
         if 2 <= len(keys) < THRESHOLD and (place := _only_place(story, keys)) is not None:
             runs.append((place, len(keys)))
-    return [Span(story.words[place][0], story.words[place + n - 1][1]) for place, n in sorted(set(runs))]
+    return [story.phrase(place, length) for place, length in sorted(set(runs))]
 
 
 def _only_place(story: Story, keys: Sequence[str]) -> int | None:

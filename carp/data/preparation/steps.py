@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from carp.data.preparation.entities import Recognizer
 from carp.data.preparation.filters import drop_reason
 from carp.data.preparation.identifiers import mask_identifiers
 from carp.data.preparation.masking import THRESHOLD, mask_quotes
@@ -15,7 +16,6 @@ from carp.data.preparation.names import Names, Suspect
 from carp.data.preparation.options import PreparationOptions
 from carp.data.preparation.passages import Alignment, align
 from carp.data.preparation.raw import RawRecord, RawStory, Rejected, parse_story
-from carp.data.preparation.recognition import Recognizer
 from carp.data.preparation.story import Span, Story, TokenEnds
 
 Clean = Callable[[str], str]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from carp.data.preparation.masking import THRESHOLD, grams
 from carp.data.preparation.sentences import sentence_starts
-from carp.data.preparation.words import keys_in, word_spans
+from carp.data.preparation.words import keys_in, pattern_for, word_spans
 
 TokenEnds = Callable[[str], Sequence[int] | NDArray[np.int64]]
 
@@ -43,6 +43,7 @@ class Story:
         self._budget = budget - SPECIAL_TOKENS
         self._ends = token_ends(text)
         self.sentence_starts = sentence_starts(text)
+        self._edges = [*self.sentence_starts, len(text)]
         # The number of tokens that end before each sentence begins, and of all.
         before = np.searchsorted(self._ends, self.sentence_starts, side="right")
         self._before = [*before.tolist(), len(self._ends)]
@@ -55,11 +56,6 @@ class Story:
     def fits(self) -> bool:
         """Whether the whole story is one passage."""
         return len(self._ends) <= self._budget
-
-    @cached_property
-    def words(self) -> list[tuple[int, int]]:
-        """Start and end of each word."""
-        return word_spans(self.text)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -87,8 +83,19 @@ class Story:
     @cached_property
     def _keys_of_sentences(self) -> list[tuple[str, ...]]:
         # Sentences begin behind white space or a full stop, so no word is cut.
-        edges = [*self.sentence_starts, len(self.text)]
-        return [tuple(keys_in(self.text[start:end])) for start, end in pairwise(edges)]
+        pattern = pattern_for(self.text)
+        return [tuple(keys_in(self.text[start:end], pattern)) for start, end in pairwise(self._edges)]
+
+    def phrase(self, place: int, length: int) -> Span:
+        """The characters of ``length`` words from the word ``place`` on."""
+        return Span(self._word(place).start, self._word(place + length - 1).end)
+
+    def _word(self, place: int) -> Span:
+        sentence = int(self.sentence_of_word[place])
+        start, end = self._edges[sentence : sentence + 2]
+        before = int(np.searchsorted(self.sentence_of_word, sentence))
+        first, last = word_spans(self.text[start:end])[place - before]
+        return Span(start + first, start + last)
 
     def around(self, start: int, end: int) -> Span:
         """The sentences around the characters ``start`` to ``end``, as many on both sides as the budget allows.
@@ -132,8 +139,7 @@ class Story:
         return self._before[last + 1] - self._before[first] <= self._budget
 
     def _span(self, first: int, last: int) -> Span:
-        end = self.sentence_starts[last + 1] if last + 1 < self.sentences else len(self.text)
-        return self._trimmed(self.sentence_starts[first], end)
+        return self._trimmed(self._edges[first], self._edges[last + 1])
 
     def _beginning_from(self, first: int) -> Span:
         return self._trimmed(self.sentence_starts[first], int(self._ends[self._before[first] + self._budget - 1]))

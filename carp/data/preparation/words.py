@@ -38,26 +38,27 @@ class Word(NamedTuple):
 
 def words_of(text: str) -> list[Word]:
     """The words of a text; a mask is one too, of its own kind."""
-    return [Word(word_key(found.group()), *found.span()) for found in _pattern(text).finditer(text)]
+    return [Word(word_key(found.group()), *found.span()) for found in pattern_for(text).finditer(text)]
 
 
 @lru_cache(maxsize=64)  # a story, a passage and a critique are compared several times
 def word_keys(text: str) -> tuple[str, ...]:
     """The keys of :func:`words_of` alone, faster."""
-    return tuple(keys_in(text))
+    return tuple(keys_in(text, pattern_for(text)))
 
 
-def keys_in(text: str) -> Iterator[str]:
-    """The same, one by one, of a text that will not be asked for again."""
-    return map(word_key, _pattern(text).findall(text))
+def keys_in(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """The same, one by one, of a text that will not be asked for again; ``pattern`` is the one for it."""
+    return map(word_key, pattern.findall(text))
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
     """Start and end of each of :func:`words_of`, faster."""
-    return [found.span() for found in _pattern(text).finditer(text)]
+    return [found.span() for found in pattern_for(text).finditer(text)]
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def pattern_for(text: str) -> re.Pattern[str]:
+    """What finds the words of a text and of its parts."""
     return _PLAIN if text.isascii() or not _NOT_PLAIN.search(text) else _ANY
 
 
