@@ -128,6 +128,20 @@ def test_offsets_get_the_sentences_around_them() -> None:
     assert alignment == "offsets"
 
 
+def test_passages_fit_when_their_names_are_replaced() -> None:
+    def longer(text: str) -> str:
+        return text.replace("w2x3", "w2x3 0")  # a token more in the third sentence
+
+    text = numbered(20)
+    assert text[slice(*Story(text, word_ends, budget=17).around(0, 1))] == numbered(3)
+    cut = Story(text, word_ends, budget=17, clean=longer)
+    assert text[slice(*cut.around(0, 1))] == numbered(2)
+    assert cut.fits is Story(numbered(3), word_ends, budget=17, clean=longer).fits is False
+
+    one = Story(numbered(1, words=40), word_ends, budget=16, clean=lambda sentence: sentence.replace(" ", " 0 "))
+    assert len(one.text[slice(*one.beginning())].split()) == 7  # 14 with what is to come
+
+
 def test_a_span_that_exceeds_the_budget_is_cut_at_its_end() -> None:
     story = Story(numbered(1, words=40), word_ends, budget=16)
     [(passage, _)] = cut(story, "Long.", Span(0, len(story.text)))

@@ -18,7 +18,16 @@ from carp.data.preparation.passages import Alignment, align
 from carp.data.preparation.raw import RawRecord, RawStory, Rejected, parse_story
 from carp.data.preparation.story import Span, Story, TokenEnds
 
-Clean = Callable[[str], str]
+
+class Cleaned(NamedTuple):
+    """A text without identifiers and names, and how many were replaced."""
+
+    text: str
+    identifiers: int = 0
+    names: int = 0
+
+
+Clean = Callable[[str], Cleaned]
 
 
 class CleanPair(NamedTuple):
@@ -91,13 +100,13 @@ class Preparer:
     def _cleaners(self, stories: Sequence[RawStory], result: TaskResult) -> list[Clean]:
         """For each story a function that replaces its names, and every identifier, in any part of its texts."""
         if self._recognizer is None:
-            return [str] * len(stories)
+            return [Cleaned] * len(stories)
         texts = [[story.text, *(comment.text for comment in story.comments)] for story in stories]
         entities = iter(self._recognizer.entities([text for group in texts for text in group]))
         cleaners = []
         for group in texts:
             names = Names.of(group, [next(entities) for _ in group])
-            cleaners.append(_cleaner(names, result.counts))
+            cleaners.append(_cleaner(names))
             # In the cleaned texts: what is listed for people to read shall not hold names that were found.
             found = (suspect for text in group for suspect in names.suspects(names.replace(text).text))
             result.suspects += [suspect for suspect in found if not suspect.word[-1].isdigit()]
@@ -105,21 +114,22 @@ class Preparer:
 
     def _pairs(self, story: RawStory, clean: Clean, counts: Counter[str]) -> Iterator[CleanPair]:
         unit = _hash("story", " ".join(story.text.split()))
-        text = Story(story.text, self._token_ends, self._options.budget)
+        measured = None if self._recognizer is None else lambda sentence: clean(sentence).text
+        text = Story(story.text, self._token_ends, self._options.budget, measured)
         cleaned: dict[Span, str] = {}
         for comment in story.comments:
             for span, alignment in self._aligned(text, comment.text, comment.offsets):
                 counts[f"aligned by {alignment}"] += 1
                 raw = story.text[span.start : span.end]
                 if span not in cleaned:
-                    cleaned[span] = clean(raw)
+                    cleaned[span] = _counted(clean(raw), counts)
                 passage = cleaned[span]
                 # A comment was aligned by a window because it shares no run of words with its whole story.
                 quotes = alignment != "window" or self._options.threshold < THRESHOLD
                 critique = self._masked(comment.text, raw, counts) if quotes else comment.text
                 if self._recognizer is not None:
                     # Again: where one name now stands for several words, what follows it may be like the passage.
-                    critique = self._masked(clean(critique), passage, counts)
+                    critique = self._masked(_counted(clean(critique), counts), passage, counts)
                 order, repeat = _hash("pair", f"{passage}\0{critique}"), _hash("passage", passage)
                 yield CleanPair(passage, critique.strip(), alignment, comment.aspect, story.source, unit, order, repeat)
 
@@ -146,12 +156,16 @@ def _hash(kind: str, text: str) -> int:
     return int.from_bytes(digest.digest(), "little") >> 1
 
 
-def _cleaner(names: Names, counts: Counter[str]) -> Clean:
-    def clean(text: str) -> str:
+def _counted(cleaned: Cleaned, counts: Counter[str]) -> str:
+    counts["identifiers replaced"] += cleaned.identifiers
+    counts["names replaced"] += cleaned.names
+    return cleaned.text
+
+
+def _cleaner(names: Names) -> Clean:
+    def clean(text: str) -> Cleaned:
         without_ids = mask_identifiers(text)
         without_names = names.replace(without_ids.text)
-        counts["identifiers replaced"] += without_ids.count
-        counts["names replaced"] += without_names.count
-        return without_names.text
+        return Cleaned(without_names.text, without_ids.count, without_names.count)
 
     return clean

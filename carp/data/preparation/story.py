@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -36,17 +36,24 @@ class Story:
         text: the story.
         token_ends: gives the end offset of every token of a text, in order.
         budget: tokens of a passage, special ones included.
+        clean: replaces names and the like, which may change the number of tokens; the passages fit when it is done.
     """
 
-    def __init__(self, text: str, token_ends: TokenEnds, budget: int = BUDGET) -> None:
+    def __init__(
+        self, text: str, token_ends: TokenEnds, budget: int = BUDGET, clean: Callable[[str], str] | None = None
+    ) -> None:
         self.text = text
         self._budget = budget - SPECIAL_TOKENS
         self._ends = token_ends(text)
         self.sentence_starts = sentence_starts(text)
         self._edges = [*self.sentence_starts, len(text)]
-        # The number of tokens that end before each sentence begins, and of all.
-        before = np.searchsorted(self._ends, self.sentence_starts, side="right")
-        self._before = [*before.tolist(), len(self._ends)]
+        # The number of tokens before each sentence, and of all.
+        if clean is None:
+            before = np.searchsorted(self._ends, self.sentence_starts, side="right")
+            self._before = [*before.tolist(), len(self._ends)]
+        else:
+            cleaned = (clean(text[start:end]) for start, end in pairwise(self._edges))
+            self._before = list(accumulate((len(token_ends(sentence)) for sentence in cleaned), initial=0))
 
     @property
     def sentences(self) -> int:
@@ -55,7 +62,7 @@ class Story:
     @property
     def fits(self) -> bool:
         """Whether the whole story is one passage."""
-        return len(self._ends) <= self._budget
+        return self._before[-1] <= self._budget
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -142,7 +149,9 @@ class Story:
         return self._trimmed(self._edges[first], self._edges[last + 1])
 
     def _beginning_from(self, first: int) -> Span:
-        return self._trimmed(self.sentence_starts[first], int(self._ends[self._before[first] + self._budget - 1]))
+        before, after = np.searchsorted(self._ends, self._edges[first : first + 2], side="right").tolist()
+        share = (after - before) / (self._before[first + 1] - self._before[first])  # 1 where nothing is replaced
+        return self._trimmed(self._edges[first], int(self._ends[before + max(1, int(self._budget * share)) - 1]))
 
     def _trimmed(self, start: int, end: int) -> Span:
         text = self.text[start:end]
