@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from carp.model import cpu_layers
 from carp.model.carp_model import CarpModel
-from carp.model.cpu_layers import CpuDropout, CpuLinear, dropout, use_cpu_layers
+from carp.model.cpu_dropout import CpuDropout, attend_with_dropout, dropout
+from carp.model.cpu_layers import CpuLinear, use_cpu_layers
 from carp.model.unpadded import Layout, attend_runs
+
+
+@pytest.fixture(autouse=True)
+def product_of_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever made this machine's CPU."""
+    monkeypatch.setattr(cpu_layers, "_product", cpu_layers.onednn_product())
 
 
 def gradients(layer: nn.Module, states: Tensor) -> list[Tensor]:
@@ -88,6 +98,40 @@ def test_attention_with_dropout_has_the_mean_of_attention_without() -> None:
     # A probability that rounds to none: the arithmetic alone.
     exact = attend_runs(query, key, value, layout, 1e-14, None)
     torch.testing.assert_close(exact, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_gradients_of_dropout_and_of_attention_with_it_are_those_of_what_they_compute() -> None:
+    query, key, value = torch.randn(3, 2, 3, 5, 4, dtype=torch.float64, requires_grad=True)
+
+    def repeated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def call(*tensors: Tensor) -> Tensor:
+            torch.manual_seed(0)
+            return function(*tensors)
+
+        return call
+
+    attend = repeated(lambda *rows: attend_with_dropout(*rows, 0.3, None))
+    assert torch.autograd.gradcheck(attend, (query, key, value))
+    assert torch.autograd.gradcheck(repeated(lambda states: dropout(states, 0.3)), (query,))
+
+
+def test_attention_drops_the_weights_that_dropout_drops() -> None:
+    query, key, value = torch.randn(3, 2, 3, 5, 4)
+    torch.manual_seed(0)
+    found = attend_with_dropout(query, key, value, 0.3, 0.7)
+    torch.manual_seed(0)
+    expected = dropout((0.7 * query @ key.transpose(-1, -2)).softmax(-1), 0.3) @ value
+    torch.testing.assert_close(found, expected)
+
+
+def test_graphs_keep_a_byte_for_an_element_of_a_mask() -> None:
+    kept = []
+    states = torch.randn(100, 7, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda saved: kept.append(saved.nbytes) or saved, lambda saved: saved
+    ):
+        dropout(states, 0.1)
+    assert kept == [states.numel()]
 
 
 def test_encoders_have_these_layers_however_they_are_made(model: CarpModel) -> None:

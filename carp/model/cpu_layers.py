@@ -1,23 +1,21 @@
 """Layers that do on a CPU what torch's own do, faster; elsewhere they are torch's own.
 
-Products: torch gives float32 ones to MKL, which on CPUs of other makers than its own is a quarter to a third slower at
-the shapes of a chunk (``scripts/bench/README.md``). oneDNN comes with torch too, and is what torch.compile calls for
-the same layers.
-
-Dropout: torch draws each element of a mask by itself, which takes a tenth of a training step; here a draw of 64 bits
-serves four elements.
+torch gives float32 products to MKL, which on CPUs of other makers than its own is a quarter to a third slower at the
+shapes of a chunk, on its maker's a little faster (``scripts/bench/README.md``). oneDNN comes with torch too, and is
+what torch.compile calls for the same layers. Dropout: see :mod:`carp.model.cpu_dropout`.
 """
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-LEVELS = 2**16  # of a drop-out probability: what is kept is scaled by the probability that it is rounded to
+from carp.model.cpu_dropout import CpuDropout
 
 
 def use_cpu_layers(module: nn.Module) -> None:
@@ -27,14 +25,20 @@ def use_cpu_layers(module: nn.Module) -> None:
             child.__class__ = CPU_LAYERS[type(child)]
 
 
-def _find_product() -> Any:
+def onednn_product() -> Any:
     """oneDNN's linear layer, an operator for dense tensors that has no gradient; ``None`` where torch lacks it."""
     if not torch.backends.mkldnn.is_available():
         return None
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
-_product = _find_product()
+def _is_intel() -> bool:
+    # By the maker, not by a trial: a run that is resumed must compute the same digits.
+    cpus = Path("/proc/cpuinfo")
+    return "Intel" in (cpus.read_text(errors="replace") if cpus.exists() else platform.processor())
+
+
+_product: Any = None if _is_intel() else onednn_product()
 
 
 class CpuLinear(nn.Linear):
@@ -65,23 +69,6 @@ class _Linear(torch.autograd.Function):
         # A sum over thousands of tokens into a small matrix: there MKL is the faster one.
         grad_weight = rows.t() @ states.flatten(0, -2) if needs_weight else None
         return grad_states, grad_weight, rows.sum(0) if needs_bias else None
-
-
-class CpuDropout(nn.Dropout):
-    """``nn.Dropout`` with masks of :func:`dropout`."""
-
-    def forward(self, states: Tensor) -> Tensor:
-        return dropout(states, self.p) if self.training else states
-
-
-def dropout(states: Tensor, p: float) -> Tensor:
-    """Every element zero with probability ``p``, rounded to a 65536th, else scaled so that the expectation stays."""
-    dropped = round(p * LEVELS)
-    if states.device.type != "cpu" or not 0 < dropped < LEVELS:
-        return F.dropout(states, p)
-    draws = torch.empty((states.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)
-    kept = draws[: states.numel()] >= dropped - LEVELS // 2
-    return states * kept.to(states.dtype).mul_(LEVELS / (LEVELS - dropped)).view(states.shape)
 
 
 CPU_LAYERS: dict[type[nn.Module], type[nn.Module]] = {nn.Linear: CpuLinear, nn.Dropout: CpuDropout}

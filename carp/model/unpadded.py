@@ -24,7 +24,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedC
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from carp.model import cpu_layers
+from carp.model.cpu_dropout import attend_with_dropout
 
 ATTENTION = "carp_unpadded"
 # Encoders whose code takes position ids and hands keyword arguments down to attention, with the id of the first
@@ -128,18 +128,11 @@ def attend_runs(
     for run in zip(*map(layout.split, (query, key, value)), strict=True):
         q, k, v = (x.transpose(1, 2) for x in run)
         if dropout:
-            found = _attend_with_dropout(q, k, v, dropout, scaling)
+            found = attend_with_dropout(q, k, v, dropout, scaling)
         else:
             found = F.scaled_dot_product_attention(q, k, v, scale=scaling)
         attended.append(found.transpose(1, 2).flatten(0, 1))
     return torch.cat(attended)
-
-
-def _attend_with_dropout(query: Tensor, key: Tensor, value: Tensor, p: float, scaling: float | None) -> Tensor:
-    # What torch does on a CPU, which has no kernel with dropout, but for the draws and for a guard against empty rows.
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    weights = ((query * scale) @ key.transpose(-1, -2)).softmax(-1)
-    return cpu_layers.dropout(weights, p) @ value
 
 
 def attend_jagged(
