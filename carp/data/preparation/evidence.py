@@ -10,7 +10,7 @@ from functools import cached_property
 
 from carp.data.preparation.entities import Entity
 from carp.data.preparation.tokens import Token, tokens_of
-from carp.data.preparation.vocabulary import AMBIGUOUS, COMMON_NOUNS, KEPT, PARTICLES, PEOPLES, TITLES
+from carp.data.preparation.vocabulary import AMBIGUOUS, COMMON_NOUNS, INTRODUCING, KEPT, PARTICLES, PEOPLES, TITLES
 
 Keys = tuple[str, ...]
 _INNER = PARTICLES - {"y", "a"}
@@ -137,7 +137,15 @@ def _owners(tokens: Sequence[Token], entities: Sequence[Entity]) -> dict[int, En
         for i in covered:
             if tokens[i].form != "lower" and not (entity.weak and i in owners):
                 owners[i] = entity
+    for i, token in enumerate(tokens[1:], start=1):
+        if token.key in AMBIGUOUS and _is_introduced(tokens[i - 1], token):
+            owners[i] = Entity(token.start, token.end, "person")
     return owners
+
+
+def _is_introduced(before: Token, token: Token) -> bool:
+    """As in "a man named Earl", which recognisers take for a title."""
+    return before.key in INTRODUCING and token.form == "initial" and token.start == before.end + 1
 
 
 def _count(evidence: Evidence, tokens: Sequence[Token], owners: dict[int, Entity], is_story: bool) -> None:

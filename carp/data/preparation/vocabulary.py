@@ -101,6 +101,7 @@ AMBIGUOUS = words(
     "wells banks woods fields hill hills young long short small little black white brown green gray grey blue reed",
     "best love moody strange sharp",
 )
+INTRODUCING = words("named called nicknamed")
 COMMON_NOUNS = words(  # parts of names that are none alone
     "street road avenue lane square park bridge river lake mountain mountains mount hill hills valley forest woods",
     "wood island islands bay beach city town village house hall castle tower palace church cathedral temple hotel inn",
