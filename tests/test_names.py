@@ -216,6 +216,12 @@ def test_no_name_of_the_confederacy_is_left(spacy_recognizer: Recognizer) -> Non
         assert not re.search("ignatius|reilly|irene", left, re.IGNORECASE)
 
 
+def test_what_is_introduced_as_a_name_is_one() -> None:
+    story = "A trucker named Crow came. He left with a girl called Rose. A crow likes the rose. It was called off."
+    expected = "A trucker named John0 came. He left with a girl called Sam1. A crow likes the rose. It was called off."
+    assert anonymised(story) == expected
+
+
 def test_tags_of_some_words_are_those_of_the_whole_text(spacy_recognizer: Recognizer) -> None:
     import spacy
 

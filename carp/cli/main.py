@@ -19,6 +19,7 @@ from carp.cli import (
     generate,
     judge,
     prepare,
+    probe,
     report,
     score,
     train,
@@ -44,6 +45,7 @@ app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate_command)
 app.add_typer(votes.app, name="votes")
 app.command("judge", epilog=judge.EXAMPLES)(judge.judge_command)
 app.command("classify", epilog=classify.EXAMPLES)(classify.classify_command)
+app.command("probe", epilog=probe.EXAMPLES)(probe.probe_command)
 app.command("generate", epilog=generate.EXAMPLES)(generate.generate_command)
 app.command("info", epilog=checkpoints.INFO_EXAMPLES)(checkpoints.info_command)
 app.command("convert", epilog=checkpoints.CONVERT_EXAMPLES)(checkpoints.convert_command)

@@ -138,13 +138,13 @@ def _owners(tokens: Sequence[Token], entities: Sequence[Entity]) -> dict[int, En
             if tokens[i].form != "lower" and not (entity.weak and i in owners):
                 owners[i] = entity
     for i, token in enumerate(tokens[1:], start=1):
-        if token.key in AMBIGUOUS and _is_introduced(tokens[i - 1], token):
+        if token.key in AMBIGUOUS - TITLES and _is_introduced(tokens[i - 1], token):
             owners[i] = Entity(token.start, token.end, "person")
     return owners
 
 
 def _is_introduced(before: Token, token: Token) -> bool:
-    """As in "a man named Earl", which recognisers take for a title."""
+    """As in "a man named Crow", which recognisers may take for the word."""
     return before.key in INTRODUCING and token.form == "initial" and token.start == before.end + 1
 
 

@@ -1,0 +1,1 @@
+"""Passages damaged in known ways, with the remarks that then fit them."""

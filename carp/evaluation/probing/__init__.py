@@ -1,0 +1,1 @@
+"""What a model makes of passages that are changed in known ways: no labels are needed."""
