@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from carp.errors import CarpError, InputError
     from carp.model.carp_model import CarpModel
     from carp.model.configuration import CarpConfig
+    from carp.scoring.calibration import calibrate
     from carp.scoring.embeddings import Embeddings, embed
     from carp.scoring.loading import load
     from carp.scoring.score import score
@@ -23,6 +24,7 @@ _HOMES = {
     "CarpModel": "carp.model.carp_model",
     "Embeddings": "carp.scoring.embeddings",
     "InputError": "carp.errors",
+    "calibrate": "carp.scoring.calibration",
     "contrastive_backward": "carp.training.contrastive",
     "embed": "carp.scoring.embeddings",
     "load": "carp.scoring.loading",
@@ -35,6 +37,7 @@ __all__ = [
     "CarpModel",
     "Embeddings",
     "InputError",
+    "calibrate",
     "contrastive_backward",
     "embed",
     "load",

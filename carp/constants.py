@@ -3,4 +3,5 @@
 from __future__ import annotations
 
 QUOTE_TOKEN = "[quote]"  # one token of its own in both tokenizers
+REFERENCE = "reference.safetensors"  # of a checkpoint: embeddings that scores are compared with
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"

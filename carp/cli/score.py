@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from carp.model.carp_model import CarpModel
 
+    Scores = NDArray[np.float32]
+
 EXAMPLES = """
 Examples:
 
@@ -54,7 +56,10 @@ def score_command(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON Lines instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Also draw the scores into this PNG file.")] = None,
 ) -> None:
-    """Score stories against reviews (by default the nine of the paper): how well does each fit?"""
+    """Score stories against reviews (by default the nine of the paper): how well does each fit?
+
+    Percentiles say how many of the passages that the model was calibrated with fit a review less well.
+    """
     from carp.errors import InputError
     from carp.scoring.plots import MAX_STORIES, plot_scores
     from carp.scoring.stories import read_stories
@@ -69,13 +74,13 @@ def score_command(
     phrases = _reviews(review, reviews)
 
     from carp.scoring.embeddings import Embeddings
-    from carp.scoring.score import score
+    from carp.scoring.score import scores_and_percentiles
 
     embedded = Embeddings.load(embeddings) if embeddings else None
     names = embedded.ids if embedded else [story.story_id for story in read]
     if plot is not None and len(names) > MAX_STORIES:
         raise InputError(f"--plot draws {MAX_STORIES} stories at most, not {len(names)}: plot fewer")
-    scores = score(
+    scores, ranks = scores_and_percentiles(
         embedded or [story.text for story in read],
         phrases,
         model=load_model(model, precision),
@@ -84,9 +89,9 @@ def score_command(
         devices=split_devices(devices),
         progress=sys.stderr.isatty() and len(names) + len(phrases) > 100,
     )
-    _print_json(names, phrases, scores) if as_json else _print_tables(names, phrases, scores)
+    _print_json(names, phrases, scores, ranks) if as_json else _print_tables(names, phrases, scores, ranks)
     if plot is not None:
-        plot_scores(scores, names, phrases, plot)
+        plot_scores(ranks if len(ranks) else scores, names, phrases, plot, calibrated=len(ranks) > 0)
         print(f"plot: {plot}", file=sys.stderr)
 
 
@@ -137,24 +142,34 @@ def _paraphrases(text: str) -> Any:
     return mapping
 
 
-def _print_json(names: list[str], reviews: list[str], scores: NDArray[np.float32]) -> None:
-    for name, row in zip(names, scores, strict=True):
-        found = {review: round(float(value), 6) for review, value in zip(reviews, row, strict=True)}
-        print(json.dumps({"story_id": name, "scores": found}, ensure_ascii=False))
+def _print_json(names: list[str], reviews: list[str], scores: Scores, ranks: Scores) -> None:
+    columns = {"scores": (scores, 6), "percentiles": (ranks, 1)} if len(ranks) else {"scores": (scores, 6)}
+    for i, name in enumerate(names):
+        found = {
+            column: {review: round(float(value), digits) for review, value in zip(reviews, values[i], strict=True)}
+            for column, (values, digits) in columns.items()
+        }
+        print(json.dumps({"story_id": name, **found}, ensure_ascii=False))
 
 
-def _print_tables(names: list[str], reviews: list[str], scores: NDArray[np.float32]) -> None:
+def _print_tables(names: list[str], reviews: list[str], scores: Scores, ranks: Scores) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console()
     # One scale for all tables: bars of different stories can be compared.
-    low, high = float(scores.min()), float(scores.max())
-    for name, row in zip(names, scores, strict=True):
-        table = Table("score", "", "review", title=name, title_justify="left")
-        table.columns[0].justify = "right"
-        for i in row.argsort()[::-1]:
-            share = (float(row[i]) - low) / (high - low) if high > low else 1.0
-            table.add_row(f"{row[i]:+.3f}", "█" * max(1, round(share * BAR_WIDTH)), Text(reviews[i]))
+    shown = ranks if len(ranks) else scores
+    low, high = (0.0, 100.0) if len(ranks) else (float(scores.min()), float(scores.max()))
+    for i, name in enumerate(names):
+        head = ["percentile", "", "score"] if len(ranks) else ["score", ""]
+        table = Table(*head, "review", title=name, title_justify="left")
+        for column in (0, 2)[: len(head) - 1]:
+            table.columns[column].justify = "right"
+        for k in shown[i].argsort()[::-1]:
+            share = (float(shown[i, k]) - low) / (high - low) if high > low else 1.0
+            bar = "█" * max(1, round(share * BAR_WIDTH))
+            cosine = f"{scores[i, k]:+.3f}"
+            cells = [f"{ranks[i, k]:.0f}", bar, cosine] if len(ranks) else [cosine, bar]
+            table.add_row(*cells, Text(reviews[k]))
         console.print(table)

@@ -12,11 +12,13 @@ from typing import Any, Literal, Protocol
 import torch
 import transformers.initialization as init
 from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
+from carp.constants import REFERENCE
 from carp.errors import InputError
 from carp.model.card import basic_card
 from carp.model.chunked import embed_in_chunks
@@ -44,6 +46,8 @@ class CarpModel(PreTrainedModel):
     Attributes:
         logit_scale: parameter [1]; the loss multiplies cosines by its exponential.
         passage_tokenizer, critique_tokenizer: needed by ``encode_passages`` and ``encode_critiques``.
+        reference: [n, dim] embeddings of passages that scores can be compared with, or ``None``; see
+            :mod:`carp.scoring.calibration`.
     """
 
     config_class = CarpConfig
@@ -61,6 +65,7 @@ class CarpModel(PreTrainedModel):
         self.logit_scale = nn.Parameter(torch.tensor([INITIAL_LOGIT_SCALE]))
         self.passage_tokenizer: PreTrainedTokenizerBase | None = None
         self.critique_tokenizer: PreTrainedTokenizerBase | None = None
+        self.reference: Tensor | None = None
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -138,6 +143,8 @@ class CarpModel(PreTrainedModel):
                 for side in ("passage", "critique"):
                     tokenizer = AutoTokenizer.from_pretrained(folder, subfolder=f"{side}_tokenizer")
                     setattr(model, f"{side}_tokenizer", tokenizer)
+                if (reference := Path(folder) / REFERENCE).exists():
+                    model.reference = load_file(reference)["passages"].float()
         except (OSError, ValueError, SafetensorError) as error:
             raise InputError(f"cannot load a CARP model from {str(name)!r}: {_first_line(error)}") from error
         if absent := sorted(info["missing_keys"]):
@@ -152,8 +159,14 @@ class CarpModel(PreTrainedModel):
         for side in ("passage", "critique"):
             if (tokenizer := getattr(self, f"{side}_tokenizer")) is not None:
                 tokenizer.save_pretrained(folder / f"{side}_tokenizer")
+        self.save_reference(folder)
         if not (folder / "README.md").exists():
             (folder / "README.md").write_text(basic_card(self), encoding="utf-8")
+
+    def save_reference(self, folder: Path) -> None:
+        """Write the reference passages' embeddings, where there are any; half precision is plenty."""
+        if self.reference is not None:
+            save_file({"passages": self.reference.half().contiguous()}, folder / REFERENCE)
 
     def push_to_hub(  # type: ignore[override]
         self,

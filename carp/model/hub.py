@@ -17,6 +17,7 @@ from huggingface_hub.errors import (
 )
 from tqdm.auto import tqdm
 
+from carp.constants import REFERENCE
 from carp.errors import InputError
 
 # Its bases are OSError and the base of all errors of the HTTP library (httpx or, since 2.0, httpx2) below.
@@ -29,6 +30,7 @@ MODEL_FILES = [
     "model.safetensors.index.json",
     "passage_tokenizer/*",
     "critique_tokenizer/*",
+    REFERENCE,
 ]
 CHECKPOINT_FILES = [*MODEL_FILES, "README.md", "curves.png", "training.yaml"]
 NEEDED_FILES = {  # what the message calls it: pattern

@@ -14,14 +14,17 @@ from carp.files import written_file
 MAX_STORIES = 8  # more bars side by side cannot be told apart
 
 
-def plot_scores(scores: NDArray[np.float32], stories: Sequence[str], reviews: Sequence[str], target: Path) -> None:
+def plot_scores(
+    scores: NDArray[np.float32], stories: Sequence[str], reviews: Sequence[str], target: Path, calibrated: bool = False
+) -> None:
     """Draw one bar per review and story, the best-fitting review of the first story on top.
 
     Args:
-        scores: [n_stories, n_reviews] cosines.
+        scores: [n_stories, n_reviews] cosines, or percentiles.
         stories: names of the stories, at most :data:`MAX_STORIES`.
         reviews: the reviews.
         target: PNG file to write.
+        calibrated: whether the scores are percentiles.
     """
     from matplotlib.figure import Figure
 
@@ -33,8 +36,10 @@ def plot_scores(scores: NDArray[np.float32], stories: Sequence[str], reviews: Se
         offset = (len(stories) - 1) / 2 - i
         axis.barh(np.arange(len(reviews)) + offset * height, row[order], height, label=name)
     axis.set_yticks(range(len(reviews)), [textwrap.shorten(reviews[i], 60, placeholder=" ...") for i in order])
-    axis.axvline(0, color="black", linewidth=0.8)
-    axis.set_xlabel("cosine similarity")
+    axis.axvline(50 if calibrated else 0, color="black", linewidth=0.8)
+    axis.set_xlabel("percentile among reference passages" if calibrated else "cosine similarity")
+    if calibrated:
+        axis.set_xlim(0, 100)
     axis.grid(axis="x", alpha=0.3)
     axis.legend()
     with written_file(target) as draft:

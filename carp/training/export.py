@@ -7,28 +7,38 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 import yaml
 
 from carp.model.card import basic_card
 from carp.model.carp_model import CarpModel
+from carp.model.texts import TokenizedTexts
 from carp.training.checkpoints import TRAINING_FILES
 from carp.training.metrics import read_metrics
 from carp.training.plots import plot_curves
 
+REFERENCES = 1000  # passages that scores can be compared with
 
-def export_run(output: Path, best: Path, state: dict[str, Any]) -> None:
+
+def export_run(output: Path, best: Path, state: dict[str, Any], passages: TokenizedTexts, device: torch.device) -> None:
     """Make ``output`` itself a checkpoint: that of the highest validation accuracy.
 
     Args:
         output: the run's folder, with ``metrics.jsonl``.
         best: the checkpoint to export.
         state: of the finished run (configuration, versions, best step).
+        passages: of the validation pairs; scores can be read as percentiles among theirs.
+        device: that embeds them.
     """
     plot_curves(output / "metrics.jsonl", output / "curves.png")
     draft = output / ".export"
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(best, draft, ignore=shutil.ignore_patterns(*TRAINING_FILES))
-    card = basic_card(CarpModel.from_pretrained(best), _training_section(output, state))
+    model: Any = CarpModel.from_pretrained(best)
+    model.reference = model.to(device).embed_tokenized("passage", _some(passages)).cpu()
+    model.save_reference(draft)
+    card = basic_card(model, _training_section(output, state))
     (draft / "README.md").write_text(card, encoding="utf-8")
     (draft / "training.yaml").write_text(yaml.safe_dump(state, sort_keys=False), encoding="utf-8")
     # config.json last: without it nobody takes the folder for a model.
@@ -38,6 +48,12 @@ def export_run(output: Path, best: Path, state: dict[str, Any]) -> None:
             shutil.rmtree(target)
         os.replace(path, target)
     draft.rmdir()
+
+
+def _some(texts: TokenizedTexts) -> TokenizedTexts:
+    """The different ones, at most :data:`REFERENCES` of them, in their order."""
+    first = np.unique(texts.fingerprints().numpy(), return_index=True)[1]
+    return TokenizedTexts(*texts.flat(torch.from_numpy(np.sort(first)[:REFERENCES])))
 
 
 def _training_section(output: Path, state: dict[str, Any]) -> str:

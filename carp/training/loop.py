@@ -83,7 +83,9 @@ def train(config: TrainingConfig) -> Path:
             with Reporter(accelerator, output, config.train.steps, run.state["step"]) as reporter:
                 fit(run, reporter)
             if accelerator.is_main_process:
-                export_run(output, run.checkpoints.path(run.state["best_step"]), run.state)
+                passages = run.validation_pairs.batch(run.validation_rows).passages
+                best = run.checkpoints.path(run.state["best_step"])
+                export_run(output, best, run.state, passages, accelerator.device)
             accelerator.wait_for_everyone()
     finally:
         accelerator.end_training()
