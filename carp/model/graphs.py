@@ -10,7 +10,7 @@ import psutil
 import torch
 from torch import Tensor
 
-FREE_SHARE = 0.6  # of the memory that is free when a run starts; the rest is for the step itself and for others
+FREE_SHARE = 0.35  # of the memory that is free when a run starts; the rest is for the step itself and for others
 
 
 class GraphBudget:
