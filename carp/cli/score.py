@@ -160,13 +160,14 @@ def _print_tables(names: list[str], reviews: list[str], scores: Scores, ranks: S
     console = Console()
     # One scale for all tables: bars of different stories can be compared.
     shown = ranks if len(ranks) else scores
+    order = [sorted(range(len(reviews)), key=lambda k: (-shown[i, k], -scores[i, k])) for i in range(len(names))]
     low, high = (0.0, 100.0) if len(ranks) else (float(scores.min()), float(scores.max()))
     for i, name in enumerate(names):
         head = ["percentile", "", "score"] if len(ranks) else ["score", ""]
         table = Table(*head, "review", title=name, title_justify="left")
         for column in (0, 2)[: len(head) - 1]:
             table.columns[column].justify = "right"
-        for k in shown[i].argsort()[::-1]:
+        for k in order[i]:
             share = (float(shown[i, k]) - low) / (high - low) if high > low else 1.0
             bar = "█" * max(1, round(share * BAR_WIDTH))
             cosine = f"{scores[i, k]:+.3f}"

@@ -1,0 +1,95 @@
+"""One set of pairs out of everything that carp-mini is trained on.
+
+    python scripts/mini/pairs.py work --out work/pairs
+
+Reads what `carp prepare` has made of critiques.jsonl and remarks.jsonl, damages passages (carp/data/damage) and pairs
+them with remarks that then fit. Pairs of one `group` are not each other's negatives: critiques of a story, remarks on
+one criterion, remarks on one kind of damage.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from carp.data.damage.kinds import KINDS
+from carp.data.damage.passage import sentences_of
+from carp.files import written_file
+
+Pair = dict[str, Any]
+WORDS = (50, 220)  # of a damaged passage
+
+
+def read(folder: Path) -> list[Pair]:
+    """Prepared pairs, in their order."""
+    rows: list[Pair] = pq.read_table(folder, columns=["passage", "critique", "group", "aspect", "source"]).to_pylist()
+    return rows
+
+
+def remark_pairs(folder: Path) -> Iterator[Pair]:
+    for pair in read(folder):
+        yield {**pair, "group": pair["aspect"], "source": "spans" if pair["source"] == "spans" else "criteria"}
+
+
+def damaged_pairs(passages: list[str], wanted: int) -> Iterator[Pair]:
+    """Damaged passages with remarks, every kind that is trained on about as often as the others."""
+    rng = Random(0)
+    kinds = [kind for kind in KINDS if not kind.held_out]
+    made = 0
+    while made < wanted:
+        kind = kinds[made % len(kinds)]
+        damaged = None
+        while damaged is None:
+            damaged = kind.damaged(excerpt(rng.choice(passages), rng), "train", seed=rng.randrange(2**31))
+        made += 1
+        yield {
+            "passage": damaged,
+            "critique": rng.choice(kind.remarks("train")),
+            "group": f"damage: {kind.name}",
+            "source": "damage",
+        }
+
+
+def excerpt(passage: str, rng: Random) -> str:
+    """Some sentences that follow each other."""
+    sentences = sentences_of(passage)
+    room, first = rng.randint(*WORDS), rng.randrange(max(1, len(sentences) // 2))
+    kept = []
+    for sentence in sentences[first:]:
+        room -= len(sentence.split())
+        if room < 0 and kept:
+            break
+        kept.append(sentence)
+    return "".join(kept).strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path, help="folder with the prepared sets critiques and remarks")
+    parser.add_argument("--out", type=Path, required=True, help="Parquet file to write")
+    parser.add_argument("--damaged", type=int, default=12_000, help="pairs with a damaged passage")
+    options = parser.parse_args()
+    critiques = read(options.work / "critiques" / "train")
+    pairs = [{**pair, "source": "critiques"} for pair in critiques]
+    pairs += remark_pairs(options.work / "remarks" / "train")
+    pairs += damaged_pairs(sorted({pair["passage"] for pair in critiques}), options.damaged)
+    Random(0).shuffle(pairs)
+    columns = ("passage", "critique", "group", "source")
+    table = pa.table({name: [pair[name] for pair in pairs] for name in columns})
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with written_file(options.out) as draft:
+        pq.write_table(table, draft, compression="zstd")
+    print(
+        ", ".join(f"{count} of {source}" for source, count in Counter(pair["source"] for pair in pairs).most_common())
+    )
+
+
+if __name__ == "__main__":
+    main()
