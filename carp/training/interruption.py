@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a run after the step in progress, with a checkpoint."""
+"""Ends of a run before its last step: Ctrl-C and SIGTERM, with a checkpoint; a loss that is no number."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from accelerate import Accelerator
 from carp.config import TrainingConfig
 from carp.distributed import gather_rows
 from carp.errors import CarpError
+from carp.training.checkpoints import Checkpoints
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SAME_EVENT = 3.0  # seconds: Ctrl-C reaches a worker from the terminal, then once more from its launcher
@@ -65,3 +66,10 @@ class Interruption:
         )
         error.exit_code = 128 + self._signal
         return error
+
+
+def stopped(checkpoints: Checkpoints, step: int, reason: str) -> CarpError:
+    """The error of a run that cannot go on: what happened at a step (from 0), and what is kept."""
+    latest = checkpoints.latest()
+    kept = f"the last good checkpoint is {latest}" if latest else "no checkpoint was written yet"
+    return CarpError(f"stopped at step {step + 1}: {reason}; {kept}; try a lower train.lr or train.precision=no")

@@ -19,13 +19,13 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from carp.config import TrainingConfig
 from carp.data.tokenized import Batch, TokenizedPairs, batch_rows
-from carp.errors import CarpError, NonFiniteLossError
+from carp.errors import NonFiniteLossError
 from carp.model.carp_model import CarpModel
 from carp.model.graphs import memory_for_graphs
 from carp.training.checkpoints import Checkpoints, load_optimizer
 from carp.training.contrastive import contrastive_backward
 from carp.training.export import export_run
-from carp.training.interruption import Interruption
+from carp.training.interruption import Interruption, stopped
 from carp.training.metrics import Reporter
 from carp.training.resuming import check_output, describe_run, locked_output, resumed_state
 from carp.training.setup import (
@@ -142,10 +142,10 @@ def fit(run: Run, reporter: Reporter) -> None:
                     backward=accelerator.backward,
                 )
             except NonFiniteLossError as error:
-                raise _stopped(run, step, str(error)) from error
+                raise stopped(run.checkpoints, step, str(error)) from error
             norm = float(accelerator.clip_grad_norm_(model.parameters(), settings.max_grad_norm))
             if not math.isfinite(norm) and accelerator.scaler is None:  # a scaler skips such a step and goes on
-                raise _stopped(run, step, f"the gradient's norm is {norm}")
+                raise stopped(run.checkpoints, step, f"the gradient's norm is {norm}")
             run.optimizer.step()
             clamp_logit_scale(run.bare_model, accelerator)
             learning_rate = float(run.schedule.get_last_lr()[0])
@@ -205,9 +205,3 @@ def evaluate(run: Run, reporter: Reporter, step: int) -> bool:
         return False
     run.state |= {"best_step": step, "best_accuracy": metrics["validation_accuracy"]}
     return True
-
-
-def _stopped(run: Run, step: int, reason: str) -> CarpError:
-    latest = run.checkpoints.latest()
-    kept = f"the last good checkpoint is {latest}" if latest else "no checkpoint was written yet"
-    return CarpError(f"stopped at step {step + 1}: {reason}; {kept}; try a lower train.lr or train.precision=no")

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from carp.data.damage.kinds import KINDS
-from carp.data.damage.passage import sentences_of
+from carp.data.damage.passage import sentences_of, within
 from carp.files import written_file
 
 Pair = dict[str, Any]
@@ -60,14 +60,8 @@ def damaged_pairs(passages: list[str], wanted: int) -> Iterator[Pair]:
 def excerpt(passage: str, rng: Random) -> str:
     """Some sentences that follow each other."""
     sentences = sentences_of(passage)
-    room, first = rng.randint(*WORDS), rng.randrange(max(1, len(sentences) // 2))
-    kept = []
-    for sentence in sentences[first:]:
-        room -= len(sentence.split())
-        if room < 0 and kept:
-            break
-        kept.append(sentence)
-    return "".join(kept).strip()
+    first = rng.randrange(max(1, len(sentences) // 2))
+    return within(rng.randint(*WORDS), sentences[first:]).strip()
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ class Kind:
     Attributes:
         name: of its remarks in ``lists.yaml``.
         title: what is done.
-        damage: takes a passage, a random generator and which word lists to use; gives the damaged passage, about as
-            long, or ``None`` where there is too little to damage.
+        damage: takes a passage, a random generator and which word lists to use; gives the damaged passage, not
+            longer by whole sentences, or ``None`` where there is too little to damage.
         held_out: kept for probing: no model of this package is trained on it.
     """
 

@@ -20,7 +20,12 @@ def sentences_of(text: str) -> list[str]:
 
 def as_long_as(text: str, sentences: Sequence[str]) -> str:
     """As many of the sentences as have no more words than a text, so that its length gives no damage away."""
-    room = len(text.split())
+    return within(len(text.split()), sentences)
+
+
+def within(words: int, sentences: Sequence[str]) -> str:
+    """As many of the sentences as have no more words than that, but one at least."""
+    room = words
     kept: list[str] = []
     for sentence in sentences:
         room -= len(sentence.split())
@@ -43,7 +48,7 @@ def inserted(sentences: Sequence[str], additions: Sequence[str], places: Sequenc
     return found
 
 
-def some_places(rng: Random, count: int, share: float, least: int = 1) -> list[int]:
+def some_places(rng: Random, count: int, share: float, least: int) -> list[int]:
     """Places of ``share`` of ``count`` sentences, in order; the first is spared, the last too."""
     inner = range(1, max(1, count - 1))
     return sorted(rng.sample(inner, min(len(inner), max(least, round(share * count)))))

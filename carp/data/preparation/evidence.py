@@ -13,6 +13,7 @@ from carp.data.preparation.tokens import Token, tokens_of
 from carp.data.preparation.vocabulary import AMBIGUOUS, COMMON_NOUNS, INTRODUCING, KEPT, PARTICLES, PEOPLES, TITLES
 
 Keys = tuple[str, ...]
+_INTRODUCED = AMBIGUOUS - TITLES
 _INNER = PARTICLES - {"y", "a"}
 _LEADING = PARTICLES - {"of", "the", "y", "do", "la", "le", "el", "al"}
 
@@ -138,7 +139,7 @@ def _owners(tokens: Sequence[Token], entities: Sequence[Entity]) -> dict[int, En
             if tokens[i].form != "lower" and not (entity.weak and i in owners):
                 owners[i] = entity
     for i, token in enumerate(tokens[1:], start=1):
-        if token.key in AMBIGUOUS - TITLES and _is_introduced(tokens[i - 1], token):
+        if token.key in _INTRODUCED and _is_introduced(tokens[i - 1], token):
             owners[i] = Entity(token.start, token.end, "person")
     return owners
 

@@ -9,6 +9,7 @@ from carp.data.report.markdown import escape
 from carp.evaluation.classifying.baselines import FOLDS, RATIO
 from carp.evaluation.classifying.definitions import Classifier
 from carp.evaluation.classifying.measuring import WORDS, Measured
+from carp.evaluation.origins import origin_section
 from carp.evaluation.ratings.formats import ABSENT, Cell, Table, markdown, with_interval
 from carp.evaluation.resampling import Estimate, beats
 
@@ -48,7 +49,7 @@ def page(
         *_undefined(measured, models),
         "## Classifiers",
         "\n".join(_definition(classifier) for classifier in classifiers),
-        *_origin(made),
+        *origin_section(made, {"labels": made["labels"]}, made["models"], ("measures.json", "measures.csv")),
     ]
     return "\n\n".join(section.rstrip("\n") for section in sections) + "\n"
 
@@ -86,18 +87,3 @@ def _definition(classifier: Classifier) -> str:
         f"  - {escape(name)}: {'; '.join(map(escape, critiques))}" for name, critiques in classifier.classes.items()
     )
     return f"- **{escape(classifier.name)}**{source}\n{classes}"
-
-
-def _origin(made: Mapping[str, Any]) -> list[str]:
-    files = [f"- labels: `{made['labels']['path']}`, SHA-256 `{made['labels']['sha256']}`"]
-    for name, origin in made["models"].items():
-        files += [f"- {escape(name)}: {file} `{value}`" for file, value in origin.items()]
-    options = ", ".join(f"{name} {value}" for name, value in made["options"].items())
-    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
-    return [
-        "## How this was made",
-        "\n".join(files),
-        f"Options: {options}.",
-        f"Versions: {versions}.",
-        "All figures: [measures.json](measures.json), [measures.csv](measures.csv).",
-    ]

@@ -13,6 +13,7 @@ from carp.evaluation.correlating.coefficients import COEFFICIENTS
 from carp.evaluation.correlating.items import Items
 from carp.evaluation.correlating.measuring import DRAWS, PEOPLE, Correlation, undefined
 from carp.evaluation.correlating.people import LEVELLED, STORIES, SYSTEMS
+from carp.evaluation.origins import origin_section
 from carp.evaluation.ratings.formats import Cell, Table, markdown, with_interval
 from carp.evaluation.ratings.table import Ratings
 from carp.evaluation.resampling import beats
@@ -88,17 +89,6 @@ def _reviews(what: Items | Sequence[str]) -> list[str]:
 
 
 def _origin(made: Mapping[str, Any], ratings: Ratings) -> list[str]:
-    files = [f"- {role}: `{file['path']}`, SHA-256 `{file['sha256']}`" for role, file in made["files"].items()]
-    for name, origin in made["evaluators"].items():
-        files += [f"- {escape(name)}: {file} `{value}`" for file, value in origin.items()]
     overall = "its column" if ratings.columns.overall_is_column else f"the {ratings.columns.overall} of the scales"
-    options = ", ".join(f"{name} {value}" for name, value in made["options"].items())
-    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
-    return [
-        "## How this was made",
-        "\n".join(files),
-        f"People's overall score: {overall}. Options: {options}.",
-        f"Versions: {versions}.",
-        "All figures: [correlations.json](correlations.json), [correlations.csv](correlations.csv), "
-        "[scores.csv](scores.csv).",
-    ]
+    results = ("correlations.json", "correlations.csv", "scores.csv")
+    return origin_section(made, made["files"], made["evaluators"], results, f"People's overall score: {overall}.")

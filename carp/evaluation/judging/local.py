@@ -19,7 +19,6 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
-    GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
     TemperatureLogitsWarper,
@@ -29,10 +28,9 @@ from transformers import (
 from carp.errors import CarpError, InputError
 from carp.evaluation.evaluators import sha256
 from carp.evaluation.judging.asking import Question, Reply, Sampling, UnansweredError, now
-from carp.model.encoders import quiet_transformers
+from carp.evaluation.language.loading import bare_generation, explained_loading
 
 MODEL_FILES = ("*.json", "*.jinja", "*.model", "*.safetensors", "*.gguf")  # what decides about answers
-SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "decoder_start_token_id", "forced_bos_token_id")
 
 
 class LocalBackend:
@@ -173,29 +171,14 @@ def _load(name: str, revision: str) -> tuple[Any, Any]:
         raise InputError(f"--model {name}: no such folder (a Hub id has the form organisation/name)")
     if path.is_file():
         name, options, weights = str(path.parent), {"gguf_file": path.name}, {}
-    try:
-        with quiet_transformers():
-            config = AutoConfig.from_pretrained(name, **options)
-            kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-            place: dict[str, Any] = {"device_map": "auto"} if torch.cuda.is_available() else {}
-            model = kind.from_pretrained(name, dtype="auto", **options, **weights, **place).eval()
-            tokenizer = AutoTokenizer.from_pretrained(name, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InputError(f"--model {name}: cannot be loaded as a language model ({reason})") from error
-    model.generation_config = _bare(model.generation_config, tokenizer)
+    with explained_loading(name, "--model"):
+        config = AutoConfig.from_pretrained(name, **options)
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        place: dict[str, Any] = {"device_map": "auto"} if torch.cuda.is_available() else {}
+        model = kind.from_pretrained(name, dtype="auto", **options, **weights, **place).eval()
+        tokenizer = AutoTokenizer.from_pretrained(name, **options)
+    model.generation_config = bare_generation(model.generation_config, tokenizer)
     return model, tokenizer
-
-
-def _bare(given: GenerationConfig, tokenizer: Any) -> GenerationConfig:
-    """A model's special tokens, without its own settings: a top-k or a repetition penalty would bend ratings unseen."""
-    kept = {name: value for name in SPECIAL_TOKENS if (value := getattr(given, name, None)) is not None}
-    kept.setdefault("eos_token_id", tokenizer.eos_token_id)
-    end = kept["eos_token_id"]
-    padding = next((t for t in (given.pad_token_id, tokenizer.pad_token_id) if t is not None), None)
-    if padding is None:
-        padding = end[0] if isinstance(end, list) else end
-    return GenerationConfig(do_sample=False, pad_token_id=padding, **kept)
 
 
 def _fingerprint(name: str) -> str:

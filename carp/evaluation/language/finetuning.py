@@ -18,14 +18,14 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from carp.data.tokenized import batch_rows
 from carp.distributed import gather_rows
-from carp.errors import CarpError, InputError
+from carp.errors import InputError
 from carp.evaluation.language.loading import LanguageModel
 from carp.evaluation.language.packing import Windows, checked_context, pack_pairs, pair_requests
 from carp.evaluation.language.scoring import IGNORED, negative_log_likelihoods
 from carp.evaluation.language.training_config import FinetuneConfig
 from carp.evaluation.language.training_model import export, load_for_training, make_optimizer
 from carp.training.checkpoints import Checkpoints, load_optimizer
-from carp.training.interruption import Interruption
+from carp.training.interruption import Interruption, stopped
 from carp.training.metrics import Reporter
 from carp.training.resuming import check_output, locked_output, resumed_state
 from carp.training.setup import CACHE, make_accelerator, make_schedule, seed_step
@@ -126,7 +126,7 @@ def fit(run: Run, reporter: Reporter) -> None:
             loss = backward(run, rows)
             norm = float(accelerator.clip_grad_norm_(run.model.parameters(), settings.max_grad_norm))
             if not math.isfinite(loss) or (not math.isfinite(norm) and accelerator.scaler is None):
-                raise _stopped(run, step, f"the loss is {loss}, the gradient's norm {norm}")
+                raise stopped(run.checkpoints, step, f"the loss is {loss}, the gradient's norm {norm}")
             run.optimizer.step()
             learning_rate = float(run.schedule.get_last_lr()[0])
             run.schedule.step()
@@ -233,9 +233,3 @@ def _describe(run: Run, checkpoint: Path | None) -> None:
         f"({settings.steps * settings.batch_size / info['windows']:.1f} epochs), "
         f"{'from ' + str(checkpoint) if checkpoint else 'from the start'}, into {settings.output}"
     )
-
-
-def _stopped(run: Run, step: int, reason: str) -> CarpError:
-    latest = run.checkpoints.latest()
-    kept = f"the last good checkpoint is {latest}" if latest else "no checkpoint was written yet"
-    return CarpError(f"stopped at step {step + 1}: {reason}; {kept}; try a lower train.lr or train.precision=no")

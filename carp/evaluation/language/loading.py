@@ -16,7 +16,7 @@ from carp.errors import InputError
 from carp.model.encoders import quiet_transformers
 
 GPT_J = "EleutherAI/gpt-j-6b"  # the paper's model
-SPECIAL_TOKENS = ("bos_token_id", "eos_token_id")
+SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "decoder_start_token_id", "forced_bos_token_id")
 # A continuation is tokenised behind it and what it takes is dropped again: SentencePiece tokenizers would put a space
 # of their own before a text that begins with one. Prompts end in it.
 ANCHOR = ":"
@@ -115,7 +115,7 @@ def load_language_model(name: str, option: str = "--model") -> LanguageModel:
     check_language_model(name, option)
     tokenizer = load_tokenizer(name, option)
     model = load_model(name, option, place=True)
-    model.generation_config = _bare(model.generation_config, tokenizer)
+    model.generation_config = bare_generation(model.generation_config, tokenizer)
     return LanguageModel(name, model.eval(), tokenizer)
 
 
@@ -129,7 +129,7 @@ def check_language_model(name: str, option: str) -> None:
     if gguf:  # transformers takes a quarter of a minute to read what stands before the weights
         _check_gguf(name, option)
         return
-    with _explained(name, option):
+    with explained_loading(name, option):
         config = AutoConfig.from_pretrained(source)
     if config.is_encoder_decoder:
         raise InputError(f"{option} {name}: an encoder-decoder model; name a causal one, such as {GPT_J}")
@@ -146,14 +146,14 @@ def load_model(name: str, option: str, dtype: Any = "auto", place: bool = False)
     source, gguf = _source(name, option)
     more: dict[str, Any] = {"device_map": "auto"} if place and torch.cuda.is_available() else {}
     weights: dict[str, Any] = gguf or {"use_safetensors": True}  # nothing is unpickled
-    with _explained(name, option):
+    with explained_loading(name, option):
         return AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **weights, **more)
 
 
 def load_tokenizer(name: str, option: str) -> Any:
     """The tokenizer alone."""
     source, gguf = _source(name, option)
-    with _explained(name, option):
+    with explained_loading(name, option):
         return AutoTokenizer.from_pretrained(source, **gguf)
 
 
@@ -170,7 +170,8 @@ def _source(name: str, option: str) -> tuple[str, dict[str, str]]:
 
 
 @contextmanager
-def _explained(name: str, option: str) -> Iterator[None]:
+def explained_loading(name: str, option: str) -> Iterator[None]:
+    """What goes wrong while a model is loaded becomes one line that names it."""
     try:
         with quiet_transformers():
             yield
@@ -179,8 +180,8 @@ def _explained(name: str, option: str) -> Iterator[None]:
         raise InputError(f"{option} {name}: cannot be loaded as a language model ({reason})") from error
 
 
-def _bare(given: GenerationConfig, tokenizer: Any) -> GenerationConfig:
-    """A model's special tokens, without its own settings: a repetition penalty would bend what it writes, unseen."""
+def bare_generation(given: GenerationConfig, tokenizer: Any) -> GenerationConfig:
+    """A model's special tokens, without its own settings: a top-k or a repetition penalty would bend what it writes."""
     kept = {name: value for name in SPECIAL_TOKENS if (value := getattr(given, name, None)) is not None}
     kept.setdefault("eos_token_id", tokenizer.eos_token_id)
     end = kept["eos_token_id"]

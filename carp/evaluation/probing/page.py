@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from carp.data.report.markdown import escape
+from carp.evaluation.origins import origin_section
 from carp.evaluation.probing.measuring import Probe
 from carp.evaluation.ratings.formats import Cell, Table, markdown, with_interval
 from carp.evaluation.resampling import Estimate, beats
@@ -36,7 +36,7 @@ def page(probe: Probe, made: Mapping[str, Any]) -> str:
         "## Length alone",
         "The change where only the first half of a passage is left.",
         _length(probe),
-        *_origin(made),
+        *origin_section(made, {}, {made["model"]["name"]: made["model"]["files"]}, ("probe.json",)),
     ]
     return "\n\n".join(section.rstrip("\n") for section in sections) + "\n"
 
@@ -69,16 +69,3 @@ def _length(probe: Probe) -> str:
 
 def _shown(estimate: Estimate) -> str:
     return estimate.undefined or with_interval(estimate.value, estimate.interval)
-
-
-def _origin(made: Mapping[str, Any]) -> list[str]:
-    files = [f"- {file} `{value}`" for file, value in made["model"]["files"].items()]
-    options = ", ".join(f"{name} {value}" for name, value in made["options"].items())
-    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
-    return [
-        "## How this was made",
-        "\n".join([f"- model: {escape(made['model']['name'])}", *files]),
-        f"Options: {options}.",
-        f"Versions: {versions}.",
-        "All figures: [probe.json](probe.json).",
-    ]

@@ -7,11 +7,14 @@ from typing import Any
 
 from carp.data.report.markdown import ABSENT, escape
 from carp.data.report.statistics import share
+from carp.evaluation.origins import origin_section
 from carp.evaluation.votes.bootstrap import Estimate
 from carp.evaluation.votes.ceiling import REPEATS
 from carp.evaluation.votes.comparison import Comparison
 from carp.evaluation.votes.evaluation import Evaluation, Result
 from carp.evaluation.votes.measures import MEASURES, best_reviews
+
+RESULTS = ("evaluation.json", "summary.csv", "stories.csv", "distributions.csv", "comparisons.csv")
 
 COMPARED = ("cosine", "kl")  # the paper's two; the others are in comparisons.csv
 
@@ -23,7 +26,7 @@ def page(evaluation: Evaluation, made: Mapping[str, Any]) -> str:
         *_votes(evaluation),
         *_agreement(evaluation),
         *_comparisons(evaluation.comparisons),
-        *_origin(made),
+        *origin_section(made, made["files"], made["evaluators"], RESULTS),
     ]
     return "\n\n".join(sections) + "\n"
 
@@ -149,22 +152,6 @@ def _comparisons(comparisons: Sequence[Comparison]) -> list[str]:
         "On the same stories and the same resamples. p-values are two-sided, over stories, and not corrected for the "
         f"{len(rows)} comparisons shown; comparisons.csv has those of the other measures.",
         table(head, rows),
-    ]
-
-
-def _origin(made: Mapping[str, Any]) -> list[str]:
-    files = [f"- {role}: `{file['path']}`, SHA-256 `{file['sha256']}`" for role, file in made["files"].items()]
-    for name, origin in made["evaluators"].items():
-        files += [f"- {escape(name)}: {file} `{value}`" for file, value in origin.items()]
-    options = ", ".join(f"{name} {value}" for name, value in made["options"].items())
-    versions = ", ".join(f"{name} {number}" for name, number in made["versions"].items())
-    return [
-        "## How this was made",
-        "\n".join(files),
-        f"Options: {options}.",
-        f"Versions: {versions}.",
-        "All figures: [evaluation.json](evaluation.json), [summary.csv](summary.csv), [stories.csv](stories.csv), "
-        "[distributions.csv](distributions.csv), [comparisons.csv](comparisons.csv).",
     ]
 
 
