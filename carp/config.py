@@ -35,6 +35,7 @@ class ModelSettings(Section):
     )
     projection_dim: PositiveInt | None = Field(2048, description="width of the embedding space; null: no projection")
     pooling: Literal["masked_sum", "mean", "cls"] = Field("masked_sum", description="masked_sum is the paper's")
+    freeze_embeddings: bool = Field(False, description="keep the word embeddings as they are: faster, less memory")
     max_passage_tokens: PositiveInt = Field(512, description="passages are cut at so many tokens")
     max_critique_tokens: PositiveInt = Field(512, description="critiques are cut at so many tokens")
 

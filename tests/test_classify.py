@@ -502,10 +502,6 @@ def test_several_models_stand_side_by_side(cli: Run, model: CarpModel, tmp_path:
         ),
         (["stories.jsonl", *BOTH, "-m", "other"], "stories: give one --model, --json or --csv but not both, and no"),
         (["stories.jsonl", *BOTH, "-o", "results"], "stories: give one --model, --json or --csv but not both, and no"),
-        (
-            ["stories.jsonl", "-c", "sentiment"],
-            "no model is named: give a folder or Hub id (--model), or set CARP_MODEL",
-        ),
         (["missing.txt", *BOTH], "missing.txt: no such file"),
         (
             ["--labels", "labels.jsonl", *BOTH],
@@ -519,7 +515,6 @@ def test_several_models_stand_side_by_side(cli: Run, model: CarpModel, tmp_path:
         ([*MEASURE, "results", "--seed", "-1"], "--seed -1: give a number from 0"),
         ([*MEASURE, "results", "--labels", "missing.jsonl"], "missing.jsonl: no such file"),
         ([*MEASURE, "results", "--labels", "bad.jsonl"], "bad.jsonl, row 2: label 'x' is 'yes'; write 1, 0, or null"),
-        (["--labels", "labels.jsonl", "-c", "faults", "-o", "results"], "--model: name a CARP model"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(cli: Run, tmp_path: Path, words: list[str], message: str) -> None:

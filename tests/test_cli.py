@@ -393,11 +393,6 @@ def test_more_stories_than_colours_are_one_line(command: Command) -> None:
     assert not Path("scores.png").exists()
 
 
-def test_no_model_at_all_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CARP_MODEL")
-    assert_one_line(command("score", "story.txt"), "--model", "CARP_MODEL")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

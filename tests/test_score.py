@@ -147,12 +147,11 @@ def test_the_environment_names_the_model_anew_each_time(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (None, "no model is named: give a folder or Hub id .*CARP_MODEL"),
         ("no-such-model", "no-such-model: no such folder"),
         ("nobody/nothing", "nobody/nothing: no such folder, not in the cache"),
     ],
 )
-def test_a_missing_model_is_named(name: str | None, message: str) -> None:
+def test_a_missing_model_is_named(name: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         carp.score(STORY, model=name)
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -159,6 +160,18 @@ def test_a_run_continues_from_a_checkpoint_of_another(tmp_path: Path, cache: Pat
         if "validation_loss" in r and r["step"]
     )
     assert first["validation_accuracy"] == pytest.approx(best)
+
+
+def test_frozen_word_embeddings_stay_as_they_are(tmp_path: Path, cache: Path, finished: Path) -> None:
+    options = [o for o in tiny_options(tmp_path / "run", cache, "train.save_every=1") if not o.startswith("model.")]
+    path = tmp_path / "frozen.yaml"
+    path.write_text(f"model:\n  checkpoint: {finished}\n  freeze_embeddings: true\n")
+    config = load_config(path, [*options, "train.steps=3", "train.resume=auto"])
+    shutil.rmtree(Checkpoints(train(config), 2).path(3))
+    train(config)  # again from step 2
+    before, after = (carp.load(folder, device="cpu").state_dict() for folder in (finished, tmp_path / "run"))
+    for name, weight in after.items():
+        assert torch.equal(weight, before[name]) == ("word_embeddings" in name), name
 
 
 # -- input ---------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,7 +30,7 @@ probabilities.
 """
 CLASSIFIER_HELP = "The name of a bundled one, or a YAML file; may be repeated."
 LABELS_HELP = 'Measure classifiers: JSON Lines {"text", "labels": {name: 1, 0 or null}, "group"}.'
-MODEL_HELP = "Folder or Hub id; default: $CARP_MODEL. With --labels it may be repeated."
+MODEL_HELP = "Folder or Hub id; default: $CARP_MODEL, else carp-mini. With --labels it may be repeated."
 
 
 def classify_command(
@@ -52,12 +51,12 @@ def classify_command(
     """Classify stories by which set of critiques fits them best, or measure classifiers on labels."""
     from carp.errors import InputError
     from carp.evaluation.resampling import Resampling
+    from carp.model.bundled import default_model
 
     if bool(stories) == bool(labels):
         raise InputError("give stories or --labels, one of the two")
     if labels:
-        default = os.environ.get("CARP_MODEL")
-        models = model or ([default] if default else [])
+        models = model or [default_model()]
         if out is None or as_json or as_csv:
             raise InputError("--labels: writes a folder; name it with --out, and leave --json and --csv out")
         _measure(labels, classifier or [], models, out, Resampling(resamples, seed))

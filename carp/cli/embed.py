@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from carp.cli.score import DEVICES_HELP, PRECISION_HELP, load_model, split_devices, window_size
+from carp.cli.score import DEVICES_HELP, MODEL_HELP, PRECISION_HELP, load_model, split_devices, window_size
 
 EXAMPLES = """
 Examples:
@@ -28,7 +28,7 @@ def embed_command(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Parquet file to write: columns id and embedding.")],
     critiques: Annotated[bool, typer.Option("--critiques", help="The files hold critiques, not stories.")] = False,
-    model: Annotated[str, typer.Option("--model", "-m", help="Folder or Hub id; default: $CARP_MODEL.")] = "",
+    model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "",
     window: Annotated[
         str,
         typer.Option(help="Tokens per window of a long story; none: only its beginning.", metavar="N|none"),

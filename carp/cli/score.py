@@ -31,6 +31,7 @@ Examples:
   carp score --embeddings stories.parquet -r "This is boring." --json     (see carp embed)
 """
 BAR_WIDTH = 24
+MODEL_HELP = "Folder or Hub id; default: $CARP_MODEL, else carp-mini."
 DEVICES_HELP = "Embed on several devices, e.g. cuda:0,cuda:1 or cpu,cpu."
 PRECISION_HELP = "float32, bfloat16, float16, or int8 (on a CPU)."
 
@@ -41,7 +42,7 @@ def score_command(
     ] = None,
     review: Annotated[list[str] | None, typer.Option("--review", "-r", help="A review; may be repeated.")] = None,
     reviews: Annotated[str, typer.Option(help="A text file with one review per line.")] = "",
-    model: Annotated[str, typer.Option("--model", "-m", help="Folder or Hub id; default: $CARP_MODEL.")] = "",
+    model: Annotated[str, typer.Option("--model", "-m", help=MODEL_HELP)] = "",
     paraphrases: Annotated[
         str,
         typer.Option(help="Average over paraphrases: bundled, pegasus, or a JSON file {review: [phrases]}."),

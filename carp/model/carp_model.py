@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -22,6 +23,7 @@ from carp.constants import REFERENCE
 from carp.errors import InputError
 from carp.model.card import basic_card
 from carp.model.chunked import embed_in_chunks
+from carp.model.compact import is_compact, load_compact_tokenizer, restored_state
 from carp.model.configuration import INITIAL_LOGIT_SCALE, LOGIT_SCALE_BOUNDS, CarpConfig
 from carp.model.encoders import load_encoder_config, load_tokenizer, quiet_transformers, resolve_encoder
 from carp.model.graphs import GraphBudget
@@ -131,19 +133,22 @@ class CarpModel(PreTrainedModel):
             InputError: if there is no CARP checkpoint under this name.
         """
         wants_info = kwargs.pop("output_loading_info", False)
-        folder = checkpoint_folder(name, **{key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs})
+        folder = Path(checkpoint_folder(name, **{key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}))
         check_checkpoint(folder, name)
         try:
             with quiet_transformers():
+                if compact := is_compact(folder):
+                    kwargs |= {"config": CarpConfig.from_pretrained(folder), "state_dict": restored_state(folder)}
+                source: Any = None if compact else folder
                 loaded: Any = super().from_pretrained(
-                    folder, *args, use_safetensors=True, output_loading_info=True, **kwargs
+                    source, *args, use_safetensors=True, output_loading_info=True, **kwargs
                 )
                 model, info = loaded
                 model.config._name_or_path = model.name_or_path = str(name)  # not the folder in the cache
                 for side in ("passage", "critique"):
-                    tokenizer = AutoTokenizer.from_pretrained(folder, subfolder=f"{side}_tokenizer")
-                    setattr(model, f"{side}_tokenizer", tokenizer)
-                if (reference := Path(folder) / REFERENCE).exists():
+                    load_own = partial(AutoTokenizer.from_pretrained, subfolder=f"{side}_tokenizer")
+                    setattr(model, f"{side}_tokenizer", (load_compact_tokenizer if compact else load_own)(folder))
+                if (reference := folder / REFERENCE).exists():
                     model.reference = load_file(reference)["passages"].float()
         except (OSError, ValueError, SafetensorError) as error:
             raise InputError(f"cannot load a CARP model from {str(name)!r}: {_first_line(error)}") from error

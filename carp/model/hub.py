@@ -17,8 +17,9 @@ from huggingface_hub.errors import (
 )
 from tqdm.auto import tqdm
 
-from carp.constants import REFERENCE
+from carp.constants import COMPACT, REFERENCE
 from carp.errors import InputError
+from carp.model.bundled import bundled_checkpoint
 
 # Its bases are OSError and the base of all errors of the HTTP library (httpx or, since 2.0, httpx2) below.
 HUB_ERRORS: tuple[type[Exception], ...] = (*HfHubHTTPError.__bases__, HFValidationError)
@@ -36,6 +37,8 @@ CHECKPOINT_FILES = [*MODEL_FILES, "README.md", "curves.png", "training.yaml"]
 NEEDED_FILES = {  # what the message calls it: pattern
     "config.json": "config.json",
     "model.safetensors": "model*.safetensors",
+}
+TOKENIZER_FILES = {
     "passage_tokenizer": "passage_tokenizer/tokenizer*",
     "critique_tokenizer": "critique_tokenizer/tokenizer*",
 }
@@ -49,7 +52,7 @@ class TerminalBar(tqdm):
 
 
 def checkpoint_folder(name: str | os.PathLike[str], **options: Any) -> str:
-    """A folder, or the cached copy of a Hub repository, brought up to date where the Hub can be reached.
+    """A folder, a bundled checkpoint's, or the cached copy of a Hub repository, brought up to date where that works.
 
     All files come from one commit, whatever is pushed meanwhile. Where there is no Hub, the cache serves at
     once: left to themselves, the tokenizers would wait for a minute and a half.
@@ -59,6 +62,8 @@ def checkpoint_folder(name: str | os.PathLike[str], **options: Any) -> str:
     """
     if Path(name).exists():
         return str(name)
+    if bundled := bundled_checkpoint(name):
+        return str(bundled)
     try:
         return str(snapshot_download(str(name), allow_patterns=MODEL_FILES, tqdm_class=TerminalBar, **options))
     except RepositoryNotFoundError as error:
@@ -121,7 +126,9 @@ def check_checkpoint(folder: str | os.PathLike[str], name: str | os.PathLike[str
     Raises:
         InputError: if the folder holds no whole CARP model.
     """
-    for needed, pattern in NEEDED_FILES.items():
+    # The tokenizers of a compact checkpoint are those of the encoder that it builds on.
+    tokenizers = () if (Path(folder) / COMPACT).exists() else TOKENIZER_FILES.items()
+    for needed, pattern in (*NEEDED_FILES.items(), *tokenizers):
         if not any(Path(folder).glob(pattern)):
             raise InputError(f"{name}: no CARP model (it has no {needed})")
 

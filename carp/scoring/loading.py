@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from carp.errors import InputError
+from carp.model.bundled import bundled_checkpoint, default_model
 from carp.model.carp_model import CarpModel
 from carp.model.int8 import convert_to_int8
 
@@ -26,7 +27,8 @@ def load(
     """Load a model for scoring, on the GPU if there is one.
 
     Args:
-        name: folder or Hub id; by default what the environment variable ``CARP_MODEL`` names.
+        name: folder or Hub id; by default what the environment variable ``CARP_MODEL`` names, else the bundled
+            ``carp-mini``.
         device: e.g. ``"cuda:1"``; by default CUDA or MPS where there is one, else the CPU.
         precision: ``"bfloat16"`` and ``"float16"`` are for GPUs; ``"int8"`` computes the encoders' linear layers
             in 8 bits on a CPU (embeddings keep a mean cosine of at least 0.99 to float32).
@@ -35,10 +37,8 @@ def load(
     Raises:
         InputError: if there is no such model, device or precision.
     """
-    name = name or os.environ.get("CARP_MODEL")
-    if not name:
-        raise InputError("no model is named: give a folder or Hub id (--model), or set CARP_MODEL")
-    if not Path(name).exists() and str(name).count("/") != 1:
+    name = name or default_model()
+    if not Path(name).exists() and not bundled_checkpoint(name) and str(name).count("/") != 1:
         raise InputError(f"{name}: no such folder (a Hub id has the form organisation/name)")
     if precision not in get_args(Precision):
         raise InputError(f"precision={precision!r}: choose {', '.join(get_args(Precision))}")
@@ -50,12 +50,12 @@ def load(
 
 
 def found_model(model: CarpModel | str | None) -> CarpModel:
-    """A model as it is, or the one of this name (by default ``$CARP_MODEL``), loaded once."""
-    return model if isinstance(model, CarpModel) else _load_once(model or os.environ.get("CARP_MODEL"))
+    """A model as it is, or the one of this name (see :func:`load` for the default), loaded once."""
+    return model if isinstance(model, CarpModel) else _load_once(model or default_model())
 
 
 @lru_cache(maxsize=2)
-def _load_once(name: str | None) -> CarpModel:
+def _load_once(name: str) -> CarpModel:
     return load(name)
 
 

@@ -31,6 +31,7 @@ from carp.training.resuming import check_output, describe_run, locked_output, re
 from carp.training.setup import (
     build_model,
     clamp_logit_scale,
+    freeze,
     load_pairs,
     make_accelerator,
     make_optimizer,
@@ -102,6 +103,7 @@ def prepare(config: TrainingConfig, accelerator: Accelerator) -> Run:
 
     set_seed(settings.seed)
     model = CarpModel.from_pretrained(checkpoint) if checkpoint else build_model(config.model, config.data.train)
+    freeze(model, config.model)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable()
     with accelerator.local_main_process_first():

@@ -101,6 +101,12 @@ def build_model(settings: ModelSettings, data: str) -> CarpModel:
     return model
 
 
+def freeze(model: CarpModel, settings: ModelSettings) -> None:
+    """Keep what is not to be trained as it is."""
+    for tower in (model.passage_tower, model.critique_tower):
+        tower.encoder.get_input_embeddings().requires_grad_(not settings.freeze_embeddings)
+
+
 def architecture_config(settings: ModelSettings, **changes: Any) -> CarpConfig:
     """The configuration of a model whose two encoders have ``settings.architecture`` with ``changes``."""
     values = {**(settings.architecture or {}), **changes}

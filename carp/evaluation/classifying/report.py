@@ -53,8 +53,6 @@ def write_measures(
     target = Path(output)
     if target.exists() or target.is_symlink():
         raise InputError(f"--out {output}: exists already; name a new folder")
-    if not models:
-        raise InputError("--model: name a CARP model, or set CARP_MODEL")
     if twice := repeated(models):
         raise InputError(f"--model {twice}: given twice; leave one out")
     check_sklearn()
