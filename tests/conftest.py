@@ -13,12 +13,16 @@ os.environ.pop("CARP_MODEL", None)
 
 import pytest
 import torch
+from hypothesis import settings
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from carp.data.pairs import read_pairs
 from carp.model.carp_model import CarpModel
 from carp.model.configuration import CarpConfig
 from carp.model.encoders import train_tokenizer
+
+settings.register_profile("carp", deadline=None)  # a machine that is busy elsewhere is no failure
+settings.load_profile("carp")
 
 REPOSITORY = Path(__file__).parent.parent
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"

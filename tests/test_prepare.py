@@ -270,7 +270,7 @@ def test_a_prepared_folder_holds_what_it_should(tmp_path: Path) -> None:
         "README.md", "counts.json", "rejected.jsonl", "spot_check.csv", "train", "validation",
     ]  # fmt: skip
     rows = pq.read_table(tmp_path / "out" / "train").to_pylist()
-    assert set(rows[0]) == {"passage", "critique", "group", "alignment", "aspect", "source", "critique_words"}
+    assert set(rows[0]) == {"passage", "critique", "group", "alignment", "aspect", "source", "topic", "critique_words"}
     assert [p.name for p in sorted((tmp_path / "out" / "train").iterdir())] == [f"{i:05d}.parquet" for i in range(6)]
     assert sum(row["critique"] == "I like [quote] so much." for row in rows) == 18
     assert not any("story_id" in row for row in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -17,7 +18,7 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from carp.data import tokenized
 from carp.data.pairs import Pair, read_pairs
-from carp.data.tokenized import TokenizedPairs, batch_rows, split_rows, tokenize_pairs
+from carp.data.tokenized import BLOCK, BatchSampler, TokenizedPairs, split_rows, tokenize_pairs
 from carp.errors import InputError
 
 LIMIT = 12
@@ -299,7 +300,8 @@ def test_a_split_that_leaves_nothing_for_training_is_refused(units: list[int], w
 
 def epoch_of(rows: NDArray[np.int64], size: int, seed: int, epoch: int) -> list[int]:
     steps = len(rows) // size
-    batches = [batch_rows(epoch * steps + i, rows, size, seed) for i in range(steps)]
+    sampler = BatchSampler(rows, size, seed)
+    batches = [sampler.batch(epoch * steps + i) for i in range(steps)]
     assert [len(batch) for batch in batches] == [size] * steps
     return [int(row) for batch in batches for row in batch]
 
@@ -334,13 +336,46 @@ def test_over_the_epochs_a_row_that_was_left_out_comes_too() -> None:
 
 def test_a_batch_is_a_function_of_seed_and_step_alone() -> None:
     rows = np.arange(50)
-    forward = [batch_rows(step, rows, 8, seed=5).tolist() for step in range(20)]
-    backward = [batch_rows(step, rows, 8, seed=5).tolist() for step in reversed(range(20))]
+    topics = rows // 7
+    sampler = BatchSampler(rows, 8, 5, topics)
+    forward = [sampler.batch(step).tolist() for step in range(20)]
+    backward = [sampler.batch(step).tolist() for step in reversed(range(20))]
     np.random.seed(1)
     torch.manual_seed(1)
-    tokenized._epoch_order.cache_clear()
     assert backward[::-1] == forward
-    assert batch_rows(13, rows, 8, seed=5).tolist() == forward[13]
+    assert BatchSampler(rows, 8, 5, topics).batch(13).tolist() == forward[13]
+
+
+def test_pairs_of_a_topic_stand_in_blocks_that_are_spread() -> None:
+    topics = np.repeat([3, 5, -1], [100, 30, 70])
+    served = np.random.default_rng(0).permutation(200)  # the topics of the rows are not in order either
+    sampler = BatchSampler(np.arange(200), 200, 0, topics[served])
+    order = sampler.batch(0)
+    assert sorted(order) == list(range(200))
+    runs = [(topic, len(list(run))) for topic, run in itertools.groupby(topics[served][order].tolist())]
+    assert sum(length for topic, length in runs if topic == 5) == 30
+    assert max(length for topic, length in runs if topic == 5) == 30, "one block"
+    assert sum(length >= BLOCK for topic, length in runs if topic == 3) >= 2, "100 are cut into 32, 32, 32 and 4"
+    assert sum(topic == -1 for topic, _ in runs) > 3, "what has no topic is spread alone"
+
+
+@given(st.lists(st.integers(-1, 3), min_size=2, max_size=300), st.integers(0, 5))
+def test_topics_lose_and_repeat_no_row(topics: list[int], seed: int) -> None:
+    sampler = BatchSampler(np.arange(len(topics)), len(topics), seed, as_array(topics))
+    assert sorted(sampler.batch(0)) == list(range(len(topics)))
+    assert sorted(sampler.batch(1)) == list(range(len(topics)))
+
+
+def test_topics_are_read_from_pairs_and_from_stories(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    rows = [
+        {"passage": "A passage of words.", "critique": "Too short for me.", "topic": "one"},
+        {"passage": "Another passage.", "critique": "Fine as it is.", "topic": ""},
+        {"story": "A whole story.", "comments": [{"text": "I liked this."}], "topic": "one"},
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    topics = tokenize_pairs(str(tmp_path / "pairs.jsonl"), tokenizer, tokenizer, 64, 32, tmp_path).topics
+    assert topics[0] == topics[2] >= 0
+    assert topics[1] == -1
 
 
 def test_the_real_critiques_are_read_whole(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:

@@ -17,11 +17,17 @@ CRITIQUE_COLUMNS = ("critique", "target_comment")
 
 
 class Pair(NamedTuple):
-    """A passage, a critique of it, and the group whose pairs are not each other's negatives (or ``None``)."""
+    """A passage and a critique of it.
+
+    Attributes:
+        group: pairs of one are not each other's negatives.
+        topic: pairs of one come in the same batches, as each other's hard negatives.
+    """
 
     passage: str
     critique: str
-    group: str | None
+    group: str | None = None
+    topic: str | None = None
 
 
 def pairs_path(source: str | Path) -> str | Path:
@@ -38,7 +44,7 @@ def prepared_parts(source: str) -> tuple[str, str] | None:
 def read_pairs(source: str | Path) -> Iterator[Pair]:
     """Iterate over the pairs of a data set.
 
-    Pairs have the columns ``passage``, ``critique`` and optionally ``group``. Raw records
+    Pairs have the columns ``passage``, ``critique`` and optionally ``group`` and ``topic``. Raw records
     (``story_id``, ``story``, ``comments``) give one pair per comment, grouped by story.
 
     Raises:
@@ -58,21 +64,24 @@ def read_pairs(source: str | Path) -> Iterator[Pair]:
 def _pair(record: Record, place: str) -> Pair:
     passage = _text(record, _column(record, PASSAGE_COLUMNS, place), place)
     critique = _text(record, _column(record, CRITIQUE_COLUMNS, place), place)
-    group = record.get("group")
-    return Pair(passage, critique, None if group in (None, "") else str(group))
+    return Pair(passage, critique, _label(record, "group"), _label(record, "topic"))
 
 
 def _raw_pairs(record: Record, place: str) -> Iterator[Pair]:
     story = _text(record, "story", place)
     if not isinstance(record["comments"], list):
         raise InputError(f"{place}: 'comments' is no list; write a list of objects with a 'text'")
-    story_id = record.get("story_id")
-    group = place if story_id in (None, "") else str(story_id)
+    group, topic = _label(record, "story_id") or place, _label(record, "topic")
     for number, comment in enumerate(record["comments"], start=1):
         where = f"{place}, comment {number}"
         if not isinstance(comment, dict) or "text" not in comment:
             raise InputError(f"{where}: has no 'text'")
-        yield Pair(story, _text(comment, "text", where), group)
+        yield Pair(story, _text(comment, "text", where), group, topic)
+
+
+def _label(record: Record, column: str) -> str | None:
+    value = record.get(column)
+    return None if value in (None, "") else str(value)
 
 
 def _column(record: Record, names: tuple[str, ...], place: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -25,13 +25,15 @@ from carp.model.texts import TokenizedTexts
 
 MIN_CHARACTERS = 8  # shorter texts say nothing (CARP, section 2.2.3)
 PAIRS_PER_BLOCK = 2000
-FORMAT = 1
+BLOCK = 32  # pairs of one topic that stand together in a batch
+FORMAT = 2
 SCHEMA = pa.schema(
     [
         ("passage", pa.list_(pa.int32())),
         ("critique", pa.list_(pa.int32())),
         ("group", pa.int64()),  # -1: of no group
         ("unit", pa.int64()),  # what must stay on one side of a split: the group, else the passage
+        ("topic", pa.int64()),  # -1: of no topic
     ]
 )
 
@@ -63,6 +65,11 @@ class TokenizedPairs:
     def units(self) -> NDArray[np.int64]:
         """[n] what must not be divided between training and validation."""
         return self._table["unit"].to_numpy()
+
+    @cached_property
+    def topics(self) -> NDArray[np.int64]:
+        """[n] what pairs are about; those of one topic come in the same batches (-1: of no topic)."""
+        return self._table["topic"].to_numpy()
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """The pairs of the given rows, in that order."""
@@ -167,7 +174,8 @@ def _block_of_tokens(pairs: list[Pair], cut: dict[str, Cutter], counts: dict[str
     counts["critiques_cut"] += critiques_cut
     groups = [-1 if p.group is None else _hash("group", p.group) for p in pairs]
     units = [_hash("passage", p.passage) if g < 0 else g for p, g in zip(pairs, groups, strict=True)]
-    return pa.record_batch([passages, critiques, groups, units], schema=SCHEMA)
+    topics = [-1 if p.topic is None else _hash("topic", p.topic) for p in pairs]
+    return pa.record_batch([passages, critiques, groups, units, topics], schema=SCHEMA)
 
 
 def _hash(kind: str, text: str) -> int:
@@ -208,17 +216,42 @@ def split_rows(units: NDArray[np.int64], validation_pairs: int) -> tuple[NDArray
     return training, np.sort(order[:validation_pairs])
 
 
-@lru_cache(maxsize=2)
-def _epoch_order(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    return np.random.default_rng([seed, epoch]).permutation(n)
+class BatchSampler:
+    """Which rows make the batch of which step: a function of the seed and the step alone.
 
+    So a run that continues needs no position in the data but its step. Each epoch has an order of its own; a rest that
+    does not fill a batch is left out of its epoch.
 
-def batch_rows(step: int, rows: NDArray[np.int64], batch_size: int, seed: int) -> NDArray[np.int64]:
-    """The rows of the batch of step ``step`` (from 0): a function of the seed and the step alone.
-
-    So a run that continues needs no position in the data but its step. Each epoch has an order of its own;
-    a rest that does not fill a batch is left out of its epoch.
+    Args:
+        rows: [n] that are sampled from.
+        batch_size: pairs of a batch.
+        seed: of the order.
+        topics: [n] topics of the rows (-1: of none). Pairs of one topic come in blocks of up to ``BLOCK``, so that a
+            batch holds hard negatives: what else was said of stories to the same prompt.
     """
-    epoch, position = divmod(step, len(rows) // batch_size)
-    order = _epoch_order(len(rows), seed, epoch)
-    return rows[order[position * batch_size : (position + 1) * batch_size]]
+
+    def __init__(
+        self, rows: NDArray[np.int64], batch_size: int, seed: int, topics: NDArray[np.int64] | None = None
+    ) -> None:
+        self._rows, self._batch_size, self._seed = rows, batch_size, seed
+        self._topics = np.full(len(rows), -1) if topics is None else topics
+        self._epoch, self._order = -1, rows[:0]
+
+    def batch(self, step: int) -> NDArray[np.int64]:
+        """The rows of the batch of ``step`` (from 0)."""
+        epoch, position = divmod(step, len(self._rows) // self._batch_size)
+        if epoch != self._epoch:
+            self._epoch, self._order = epoch, self._shuffled(epoch)
+        return self._rows[self._order[position * self._batch_size : (position + 1) * self._batch_size]]
+
+    def _shuffled(self, epoch: int) -> NDArray[np.int64]:
+        generator = np.random.default_rng([self._seed, epoch])
+        order = generator.permutation(len(self._rows))
+        topics = self._topics[order]
+        if (topics < 0).all():
+            return order
+        by_topic = topics.argsort(kind="stable")
+        place = np.arange(len(order)) - np.searchsorted(topics[by_topic], topics[by_topic])  # within the topic
+        # A row begins a block of its own, or belongs to the one that the row before it belongs to.
+        block = np.cumsum((place % BLOCK == 0) | (topics[by_topic] < 0)) - 1
+        return order[by_topic][generator.permutation(block[-1] + 1)[block].argsort(kind="stable")]

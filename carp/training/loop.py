@@ -18,7 +18,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from carp.config import TrainingConfig
-from carp.data.tokenized import Batch, TokenizedPairs, batch_rows
+from carp.data.tokenized import Batch, BatchSampler, TokenizedPairs
 from carp.errors import NonFiniteLossError
 from carp.model.carp_model import CarpModel
 from carp.model.graphs import memory_for_graphs
@@ -182,9 +182,11 @@ def batches_ahead(run: Run) -> Iterator[tuple[int, Batch]]:
     settings, accelerator = run.config.train, run.accelerator
     share = settings.batch_size // accelerator.num_processes
     own = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
+    topics = run.pairs.topics[run.training_rows]
+    sampler = BatchSampler(run.training_rows, settings.batch_size, settings.seed, topics)
 
     def read(step: int) -> Batch:
-        return run.pairs.batch(batch_rows(step, run.training_rows, settings.batch_size, settings.seed)[own])
+        return run.pairs.batch(sampler.batch(step)[own])
 
     with ThreadPoolExecutor(max_workers=1) as reader:
         ahead = reader.submit(read, run.state["step"])

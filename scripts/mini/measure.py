@@ -1,6 +1,6 @@
-"""The measures of carp-mini: ours beside the untrained encoder, the number of words and chance.
+"""The measures of carp-mini: models beside the untrained encoder, the number of words and chance.
 
-    python scripts/mini/measure.py work ../shared/data --model ours=runs/mini --model untrained=runs/bare --out table
+    python scripts/mini/measure.py work ../shared/data --model carp-mini --out table --card README.md
 
 Every figure is on stories that `raw.py` has kept aside (and on the human ratings, which nothing is trained on), with a
 95 % bootstrap interval over stories or paragraphs. For retrieval names are replaced and quotes masked as in training.
@@ -20,6 +20,7 @@ import yaml
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from carp.constants import MINILM
 from carp.data.preparation.options import PreparationOptions
 from carp.data.preparation.raw import RawRecord
 from carp.data.preparation.recognition import make_recognizer
@@ -29,7 +30,7 @@ from carp.data.records import read_records
 from carp.evaluation.classifying.classifier import contrasts
 from carp.evaluation.classifying.roc import areas
 from carp.evaluation.resampling import Estimate, Resampling, estimate
-from carp.files import written_folder
+from carp.files import written_file, written_folder
 from carp.model.carp_model import CarpModel
 from carp.model.encoders import load_tokenizer
 from carp.scoring.embeddings import Embeddings, embed
@@ -41,6 +42,7 @@ Floats = NDArray[np.float64]
 RETRIEVED = 400  # stories
 BUDGET = 256  # tokens of a passage, as in training
 RESAMPLING = Resampling(1000)
+MARKS = ("<!-- measures -->", "<!-- end of measures -->")
 
 
 class Scorer(Protocol):
@@ -71,6 +73,13 @@ class WordCount:
     def scores(self, texts: Sequence[str], reviews: Sequence[str]) -> Floats:
         words = np.array([len(text.split()) for text in texts], np.float64)
         return np.repeat(words[:, None], len(reviews), axis=1)
+
+
+class Nothing:
+    """Chance: everything fits everything alike."""
+
+    def scores(self, texts: Sequence[str], reviews: Sequence[str]) -> Floats:
+        return np.zeros((len(texts), len(reviews)))
 
 
 class Retrieved(NamedTuple):
@@ -183,6 +192,8 @@ def human_ratings(
 
 
 def _spearman(ratings: Floats, quality: Floats, sets: NDArray[np.str_]) -> float:
+    if not np.ptp(quality):
+        return 0.0  # nothing is told apart
     return float(
         np.mean(
             [np.corrcoef(rankdata(ratings[sets == s]), rankdata(quality[sets == s]))[0, 1] for s in np.unique(sets)]
@@ -227,8 +238,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path, help="folder that raw.py has written")
     parser.add_argument("data", type=Path, help="folder with storyer_ratings.jsonl.gz")
-    parser.add_argument("--model", action="append", default=[], metavar="NAME=FOLDER", help="may be repeated")
+    parser.add_argument("--model", action="append", default=[], metavar="FOLDER", help="may be repeated")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--card", type=Path, help="model card in which the table takes the old one's place")
     options = parser.parse_args()
     reviews = yaml.safe_load((Path(__file__).parent / "reviews.yaml").read_text(encoding="utf-8"))
     files = {
@@ -238,11 +250,9 @@ def main() -> None:
     }
     data = {name: [record for _, record in read_records(path)] for name, path in files.items()}
     chosen = retrieval_set(data["heldout"])
-    scorers: dict[str, Scorer] = {}
-    for word in options.model:
-        name, _, folder = word.partition("=")
-        scorers[name] = Model(load(folder))
-    scorers["number of words"] = WordCount()
+    scorers: dict[str, Scorer] = {Path(name).name: Model(load(name)) for name in options.model}
+    scorers["untrained"] = Model(CarpModel.from_encoders(MINILM, projection_dim=None, max_passage_tokens=BUDGET).eval())
+    scorers |= {"number of words": WordCount(), "chance": Nothing()}
     found = {name: measures(scorer, data, reviews, chosen) for name, scorer in scorers.items()}
     with written_folder(options.out) as draft:
         table = markdown(found)
@@ -251,7 +261,18 @@ def main() -> None:
         about = {"models": options.model, "stories": len(chosen.passages), "versions": versions()}
         text = json.dumps({"made": about, "measures": everything}, indent=2)
         (draft / "measures.json").write_text(text + "\n", encoding="utf-8")
+    if options.card:
+        fill(options.card, table)
     print(table)
+
+
+def fill(card: Path, table: str) -> None:
+    """Put the table between the two marks of a card."""
+    text = card.read_text(encoding="utf-8")
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    with written_file(card) as draft:
+        draft.write_text(f"{before}{MARKS[0]}\n{table}{MARKS[1]}{after}", encoding="utf-8")
 
 
 def markdown(found: dict[str, dict[str, Estimate]]) -> str:

@@ -4,7 +4,8 @@
 
 Reads what `carp prepare` has made of critiques.jsonl and remarks.jsonl, damages passages (carp/data/damage) and pairs
 them with remarks that then fit. Pairs of one `group` are not each other's negatives: critiques of a story, remarks on
-one criterion, remarks on one kind of damage.
+one criterion, remarks on one kind of damage. Pairs of one `topic` come in the same batches: stories to one prompt,
+spans, the versions of one excerpt.
 """
 
 from __future__ import annotations
@@ -12,24 +13,28 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 from carp.data.damage.kinds import KINDS
 from carp.data.damage.passage import sentences_of, within
 from carp.files import written_file
 
 Pair = dict[str, Any]
-WORDS = (50, 220)  # of a damaged passage
+WORDS = (40, 130)  # of an excerpt
+DAMAGED = 4  # versions of an excerpt, beside the one that nothing was done to
 
 
 def read(folder: Path) -> list[Pair]:
     """Prepared pairs, in their order."""
-    rows: list[Pair] = pq.read_table(folder, columns=["passage", "critique", "group", "aspect", "source"]).to_pylist()
+    columns = ["passage", "critique", "group", "topic", "aspect", "source"]
+    rows: list[Pair] = pq.read_table(folder, columns=columns).to_pylist()
     return rows
 
 
@@ -38,23 +43,30 @@ def remark_pairs(folder: Path) -> Iterator[Pair]:
         yield {**pair, "group": pair["aspect"], "source": "spans" if pair["source"] == "spans" else "criteria"}
 
 
-def damaged_pairs(passages: list[str], wanted: int) -> Iterator[Pair]:
-    """Damaged passages with remarks, every kind that is trained on about as often as the others."""
+def damaged_pairs(passages: list[str], wanted: int, fine: list[str]) -> Iterator[Pair]:
+    """Excerpts, each damaged in several ways: in one batch, only the writing tells which remark fits which."""
     rng = Random(0)
     kinds = [kind for kind in KINDS if not kind.held_out]
-    made = 0
-    while made < wanted:
-        kind = kinds[made % len(kinds)]
-        damaged = None
-        while damaged is None:
-            damaged = kind.damaged(excerpt(rng.choice(passages), rng), "train", seed=rng.randrange(2**31))
-        made += 1
-        yield {
-            "passage": damaged,
-            "critique": rng.choice(kind.remarks("train")),
-            "group": f"damage: {kind.name}",
-            "source": "damage",
-        }
+    used: Counter[str] = Counter()
+    for number in count():
+        text = excerpt(rng.choice(passages), rng)
+        versions = {}
+        for kind in sorted(kinds, key=lambda kind: used[kind.name]):
+            damaged = kind.damaged(text, "train", seed=rng.randrange(2**31))
+            if damaged is not None and len(versions) < DAMAGED:
+                versions[kind.name] = (damaged, rng.choice(kind.remarks("train")))
+        used.update(versions)
+        versions["none"] = (text, rng.choice(fine))
+        for name, (passage, remark) in versions.items():
+            yield {
+                "passage": passage,
+                "critique": remark,
+                "group": f"damage: {name}",
+                "topic": f"excerpt {number}",
+                "source": "damage",
+            }
+        if used.total() >= wanted:
+            return
 
 
 def excerpt(passage: str, rng: Random) -> str:
@@ -73,15 +85,16 @@ def main() -> None:
     critiques = read(options.work / "critiques" / "train")
     pairs = [{**pair, "source": "critiques"} for pair in critiques]
     pairs += remark_pairs(options.work / "remarks" / "train")
-    pairs += damaged_pairs(sorted({pair["passage"] for pair in critiques}), options.damaged)
+    fine = yaml.safe_load((Path(__file__).parent / "remarks.yaml").read_text(encoding="utf-8"))["fine"]
+    pairs += damaged_pairs(sorted({pair["passage"] for pair in critiques}), options.damaged, fine)
     Random(0).shuffle(pairs)
-    columns = ("passage", "critique", "group", "source")
+    columns = ("passage", "critique", "group", "topic", "source")
     table = pa.table({name: [pair[name] for pair in pairs] for name in columns})
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with written_file(options.out) as draft:
         pq.write_table(table, draft, compression="zstd")
     print(
-        ", ".join(f"{count} of {source}" for source, count in Counter(pair["source"] for pair in pairs).most_common())
+        ", ".join(f"{number} of {source}" for source, number in Counter(pair["source"] for pair in pairs).most_common())
     )
 
 

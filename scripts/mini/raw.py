@@ -37,7 +37,6 @@ HELD_OUT = {"eqbench_creative_writing_v3": 0.155, "ttcw": 0.5, "storyer": 0.2}  
 HELD_OUT_SPANS = 0.4  # of the paragraphs
 CLEAR = 0.7  # standard deviations from the prompt's mean at which a score is high or low
 REMARKS_PER_STORY = 6
-FINE = ["Well put.", "Nothing to change here.", "This works.", "Clean writing."]  # of an expert's rewriting
 
 
 def share_of(text: str) -> float:
@@ -90,11 +89,24 @@ def span_records(record: Raw, remarks: Raw) -> Iterator[Raw]:
         text = record["text"][span["start"] : span["end"]]
         phrases = rng.sample(remarks["spans"][span["category"]], 2)
         in_place.append({"text": phrases[0], "start": span["start"], "end": span["end"], "aspect": aspect})
-        yield {"story": text, "source": "spans", "comments": [{"text": phrases[1], "aspect": aspect}]}
+        yield span_record(text, {"text": phrases[1], "aspect": aspect})
         if span.get("replacement", "").strip():
-            fine = {"text": rng.choice(FINE), "aspect": "span: rewritten"}
-            yield {"story": span["replacement"], "source": "spans", "comments": [fine]}
-    yield {"story": record["text"], "source": "spans", "comments": in_place}
+            yield span_record(span["replacement"], {"text": rng.choice(remarks["fine"]), "aspect": "span: rewritten"})
+    yield span_record(record["text"], *in_place)
+
+
+def span_record(text: str, *comments: Raw) -> Raw:
+    return {"story": text, "source": "spans", "topic": "spans", "comments": list(comments)}
+
+
+def with_comments(record: Raw, comments: list[Raw]) -> Raw:
+    """What `carp prepare` needs of a story; stories to one prompt are of one topic."""
+    return {
+        "story": record["story"],
+        "source": record["source"],
+        "topic": record["meta"].get("prompt_id"),
+        "comments": comments,
+    }
 
 
 def write(path: Path, records: Iterable[Raw]) -> None:
@@ -120,13 +132,12 @@ def main() -> None:
     scores = standardised(training)
     spans = [record for _, record in read_records(options.data / "spans.jsonl.gz")]
     kept = [share_of(record["meta"]["paragraph_key"]) >= HELD_OUT_SPANS for record in spans]
-    fields = ("story", "source", "comments")
-    write(options.out / "critiques.jsonl", ({key: record[key] for key in fields} for record in training))
+    write(options.out / "critiques.jsonl", (with_comments(record, record["comments"]) for record in training))
     write(
         options.out / "remarks.jsonl",
         [
             *(
-                {**{key: record[key] for key in fields}, "comments": comments}
+                with_comments(record, comments)
                 for record in training
                 if (comments := list(criteria_remarks(record, scores[record["story_id"]], remarks)))
             ),

@@ -26,8 +26,9 @@ Made by `carp prepare` from {sources}.
 
 Columns: `passage`; `critique`; `group`, a salted hash of the story, whose pairs are not each other's negatives;
 `alignment`, how the passage was found (offsets, quotation, window, beginning; whole: the story fits); `aspect`, the
-type of the critique where the source names one; `source`; `critique_words`. Each story is in training or in validation,
-never in both; the rows are in the order of a hash.
+type of the critique where the source names one; `source`; `topic`, of stories that resemble each other, such as
+those to one prompt, where the source names it; `critique_words`. Each story is in training or in validation, never in
+both; the rows are in the order of a hash.
 
 | step | setting |
 |---|---|

@@ -21,7 +21,7 @@ from carp.data.tokenized import split_rows
 from carp.files import written_file
 
 SPOT_CHECKS = 200  # rows; "Manual spot-checks of 200 replacements" (CARP, section 2.2.2)
-COLUMNS = ("passage", "critique", "group", "alignment", "aspect", "source", "critique_words")
+COLUMNS = ("passage", "critique", "group", "alignment", "aspect", "source", "topic", "critique_words")
 
 Rows = NDArray[np.int64]
 

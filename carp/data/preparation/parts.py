@@ -20,6 +20,7 @@ SCHEMA = pa.schema(
         ("alignment", pa.large_string()),
         ("aspect", pa.large_string()),
         ("source", pa.large_string()),
+        ("topic", pa.large_string()),
         ("unit", pa.int64()),
         ("order", pa.int64()),
         ("repeat", pa.int64()),

@@ -26,11 +26,12 @@ class Comment(NamedTuple):
 
 
 class RawStory(NamedTuple):
-    """A story with its comments; ``source`` says where it is from, where that is known."""
+    """A story with its comments; where known, ``source`` says where it is from and ``topic`` what it is like."""
 
     text: str
     comments: list[Comment]
     source: str
+    topic: str | None
 
 
 class Rejected(NamedTuple):
@@ -122,7 +123,7 @@ def parse_story(record: RawRecord) -> tuple[RawStory | None, list[Rejected]]:
             comments.append(_comment(comment, len(story)))
         except ValueError as error:
             rejected.append(Rejected(record.file, record.row, f"comment {number}: {error}"))
-    return RawStory(story, comments, str(content.get("source") or "")), rejected
+    return RawStory(story, comments, str(content.get("source") or ""), _topic(content)), rejected
 
 
 def _parsed(content: bytes | dict[str, Any]) -> dict[str, Any]:
@@ -137,6 +138,11 @@ def _parsed(content: bytes | dict[str, Any]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"expected an object, found {type(found).__name__}")
     return found
+
+
+def _topic(content: dict[str, Any]) -> str | None:
+    topic = content.get("topic")
+    return None if topic in (None, "") else str(topic)
 
 
 def _comment(comment: Any, length: int) -> Comment:

@@ -46,6 +46,7 @@ class CleanPair(NamedTuple):
     alignment: str
     aspect: str | None
     source: str
+    topic: str | None
     unit: int
     order: int
     repeat: int
@@ -131,7 +132,8 @@ class Preparer:
                     # Again: where one name now stands for several words, what follows it may be like the passage.
                     critique = self._masked(_counted(clean(critique), counts), passage, counts)
                 order, repeat = _hash("pair", f"{passage}\0{critique}"), _hash("passage", passage)
-                yield CleanPair(passage, critique.strip(), alignment, comment.aspect, story.source, unit, order, repeat)
+                labels = (comment.aspect, story.source, story.topic)
+                yield CleanPair(passage, critique.strip(), alignment, *labels, unit, order, repeat)
 
     def _aligned(self, story: Story, comment: str, offsets: Span | None) -> list[tuple[Span, Alignment]]:
         if not self._options.align:

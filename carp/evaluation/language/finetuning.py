@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import LambdaLR
 
-from carp.data.tokenized import batch_rows
+from carp.data.tokenized import BatchSampler
 from carp.distributed import gather_rows
 from carp.errors import InputError
 from carp.evaluation.language.loading import LanguageModel
@@ -117,12 +117,13 @@ def fit(run: Run, reporter: Reporter) -> None:
     settings, accelerator = run.config.train, run.accelerator
     if run.state["step"] == 0:
         evaluate(run, reporter, step=0)
+    sampler = BatchSampler(np.arange(len(run.windows.lengths)), settings.batch_size, settings.seed)
     with Interruption(accelerator) as interruption:
         for step in range(run.state["step"], settings.steps):
             began = perf_counter()
             run.model.train()
             seed_step(settings.seed, step, accelerator.process_index)
-            rows = batch_rows(step, np.arange(len(run.windows.lengths)), settings.batch_size, settings.seed)
+            rows = sampler.batch(step)
             loss = backward(run, rows)
             norm = float(accelerator.clip_grad_norm_(run.model.parameters(), settings.max_grad_norm))
             if not math.isfinite(loss) or (not math.isfinite(norm) and accelerator.scaler is None):
