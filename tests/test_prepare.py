@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import subprocess
 import sys
 import time
@@ -243,7 +244,7 @@ def raw_stories(count: int, seed: int = 0) -> list[dict[str, Any]]:
         text = ". ".join(" ".join(generator.choices(words, k=9)).capitalize() for _ in range(12)) + f". Story {i}."
         quote = " ".join(text.split()[30:36])
         comments = [{"text": f'I like "{quote}" so much.'}, {"text": f"Story {i} drags on a bit."}, {"text": "lol"}]
-        stories.append({"story_id": str(i), "story": text, "comments": comments, "source": "test"})
+        stories.append({"story_id": str(i), "story": text, "comments": comments, "source": "test", "topic": i % 2})
     return stories
 
 
@@ -274,6 +275,9 @@ def test_a_prepared_folder_holds_what_it_should(tmp_path: Path) -> None:
     assert [p.name for p in sorted((tmp_path / "out" / "train").iterdir())] == [f"{i:05d}.parquet" for i in range(6)]
     assert sum(row["critique"] == "I like [quote] so much." for row in rows) == 18
     assert not any("story_id" in row for row in rows)
+    numbered = [re.search(r"Story (\d+) drags", row["critique"]) for row in rows]
+    topics = {row["topic"] == str(int(found[1]) % 2) for row, found in zip(rows, numbered, strict=True) if found}
+    assert topics == {True}
 
 
 def test_no_story_is_on_both_sides_and_the_order_of_the_input_decides_nothing(tmp_path: Path) -> None:

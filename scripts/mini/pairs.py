@@ -55,7 +55,7 @@ def damaged_pairs(passages: list[str], wanted: int, fine: list[str]) -> Iterator
             damaged = kind.damaged(text, "train", seed=rng.randrange(2**31))
             if damaged is not None and len(versions) < DAMAGED:
                 versions[kind.name] = (damaged, rng.choice(kind.remarks("train")))
-        used.update(versions)
+        used.update(versions.keys())
         versions["none"] = (text, rng.choice(fine))
         for name, (passage, remark) in versions.items():
             yield {
