@@ -34,6 +34,7 @@ from carp.evaluation.classifying.roc import areas
 from carp.evaluation.evaluators import Floats
 from carp.evaluation.ratings.intervals import resampled_counts
 from carp.evaluation.resampling import Resampling
+from carp.model import bundled
 from carp.model.carp_model import CarpModel
 from carp.scoring.embeddings import embed
 
@@ -526,6 +527,20 @@ def test_bad_input_is_one_line_and_leaves_nothing(cli: Run, tmp_path: Path, word
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"carp: {message}")
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["stories.jsonl", "-c", "sentiment"],
+        ["--labels", "labels.jsonl", "-c", "faults", "-o", "results"],
+    ],
+)
+def test_no_model_at_all_is_one_line(cli: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.setattr(bundled, "DEFAULT_MODEL", "none")
+    code, out, err = cli(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("carp: no model is named: give a folder or Hub id (--model), or set CARP_MODEL")
 
 
 def test_a_run_that_breaks_off_while_writing_leaves_nothing(

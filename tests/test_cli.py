@@ -19,6 +19,7 @@ import pytest
 import carp
 from carp.cli.main import main
 from carp.config import DataSettings, ModelSettings, TrainSettings
+from carp.model import bundled
 from carp.model.carp_model import CarpModel
 from carp.reviews import REVIEWS, bundled_paraphrases
 from carp.scoring.stories import MAX_BYTES
@@ -391,6 +392,12 @@ def test_more_stories_than_colours_are_one_line(command: Command) -> None:
     outcome = command("score", *["story.txt"] * 9, "--plot", "scores.png")
     assert_one_line(outcome, "--plot draws 8 stories at most, not 9")
     assert not Path("scores.png").exists()
+
+
+def test_no_model_at_all_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CARP_MODEL")
+    monkeypatch.setattr(bundled, "DEFAULT_MODEL", "none")
+    assert_one_line(command("score", "story.txt"), "--model", "CARP_MODEL")
 
 
 @pytest.mark.parametrize(

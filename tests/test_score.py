@@ -18,10 +18,11 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 import carp
 from carp.data.pairs import read_pairs
 from carp.errors import InputError
+from carp.model import bundled
 from carp.model.carp_model import CarpModel
 from carp.model.texts import TokenizedTexts
 from carp.reviews import REVIEWS, bundled_paraphrases
-from carp.scoring import encoding
+from carp.scoring import encoding, loading
 from carp.scoring import score as score_module
 from carp.scoring.paraphrase import PegasusParaphraser, expand_reviews
 
@@ -142,6 +143,16 @@ def test_the_environment_names_the_model_anew_each_time(
         saved.save_pretrained(tmp_path / name)
         monkeypatch.setenv("CARP_MODEL", str(tmp_path / name))
         assert_close(carp.score(STORY), carp.score(STORY, model=saved))
+
+
+def test_the_bundled_model_is_the_default(model: CarpModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundled, "__file__", str(tmp_path / "carp" / "model" / "bundled.py"))
+    monkeypatch.setattr(loading, "_load_once", loading._load_once.__wrapped__)  # other tests mean the real one
+    with pytest.raises(InputError, match=r"no model is named: give a folder or Hub id .*CARP_MODEL"):
+        carp.score(STORY)
+    model.save_pretrained(tmp_path / "checkpoints" / "carp-mini")
+    assert_close(carp.score(STORY), carp.score(STORY, model=model))
+    assert_close(carp.score(STORY, model="carp-mini"), carp.score(STORY, model=model))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ No labels are needed. The page is README.md in the folder that --out names; prob
 
 
 def probe_command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="carp-mini, a folder or a Hub id.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or Hub id.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to write; must be new.")],
     passages: Annotated[
         str, typer.Option(help="Pairs or raw stories whose passages are damaged; sample: the bundled ones.")

@@ -28,7 +28,7 @@ def load(
 
     Args:
         name: folder or Hub id; by default what the environment variable ``CARP_MODEL`` names, else the bundled
-            ``carp-mini``.
+            checkpoint, where there is one.
         device: e.g. ``"cuda:1"``; by default CUDA or MPS where there is one, else the CPU.
         precision: ``"bfloat16"`` and ``"float16"`` are for GPUs; ``"int8"`` computes the encoders' linear layers
             in 8 bits on a CPU (embeddings keep a mean cosine of at least 0.99 to float32).

@@ -2,7 +2,8 @@
 
     python scripts/mini/export.py runs/mini/run --out checkpoints/carp-mini
 
-Prints how near the embeddings of the compact checkpoint are to those of the run. The model card that is there stays.
+Prints how near the embeddings of the compact checkpoint are to those of the run. The model card is `card.md`, with room
+for the table of `measure.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def main() -> None:
     options = parser.parse_args()
     model = CarpModel.from_pretrained(options.run).eval()
     save_compact(model, MINILM, options.out)
+    shutil.copyfile(Path(__file__).parent / "card.md", options.out / "README.md")
     for name in ("curves.png", "training.yaml"):
         shutil.copyfile(options.run / name, options.out / name)
     compact = CarpModel.from_pretrained(options.out).eval()
