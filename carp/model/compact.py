@@ -145,5 +145,5 @@ def _encoder_state(name: str) -> State:
 def _digest(state: Mapping[str, Tensor]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(state):
-        digest.update(state[name].contiguous().numpy())
+        digest.update(state[name].contiguous().numpy().data)
     return digest.hexdigest()
