@@ -89,7 +89,7 @@ def test_what_has_not_changed_takes_no_room(trained: CarpModel, encoder: str, tm
     assert not list((tmp_path / "compact").rglob("*tokenizer*"))
 
 
-def test_a_compact_checkpoint_scores_in_every_precision(trained: CarpModel, encoder: str, tmp_path: Path) -> None:
+def test_a_compact_checkpoint_scores_in_other_precisions(trained: CarpModel, encoder: str, tmp_path: Path) -> None:
     save_compact(trained, encoder, tmp_path / "compact")
     expected = carp.score(TEXTS, ["Dull.", "Lively!"], model=trained)
     for precision, error in (("float32", 0.05), ("bfloat16", 0.1), ("int8", 0.1)):
@@ -103,6 +103,13 @@ def test_a_loaded_one_is_saved_whole(trained: CarpModel, encoder: str, tmp_path:
     loaded.save_pretrained(tmp_path / "whole")
     again = CarpModel.from_pretrained(tmp_path / "whole")
     assert torch.equal(again.encode_passages(TEXTS), loaded.encode_passages(TEXTS))
+
+
+def test_two_models_in_one_folder_are_refused(trained: CarpModel, encoder: str, tmp_path: Path) -> None:
+    save_compact(trained, encoder, tmp_path / "both")
+    trained.save_pretrained(tmp_path / "both")
+    with pytest.raises(InputError, match=r"holds two models, model\.safetensors and model-compact\.safetensors"):
+        CarpModel.from_pretrained(tmp_path / "both")
 
 
 def test_another_encoder_under_the_same_name_is_refused(trained: CarpModel, encoder: str, tmp_path: Path) -> None:

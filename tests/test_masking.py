@@ -98,19 +98,19 @@ MARKS = [" ", " ", " ", ", ", ". ", "-", "\n", ' "', '" ', "“", "” ", "...",
 TEXTS = st.lists(st.sampled_from(PIECES + MARKS * 2), max_size=60).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TEXTS, TEXTS)
 def test_nothing_but_quotes_is_masked(critique: str, passage: str) -> None:
     check(critique, passage)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_can_be_masked(first: str, second: str) -> None:
     check(first + second, second + first)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(st.characters(max_codepoint=0x2FF), max_size=100))
 def test_the_fast_pattern_finds_the_same_words(text: str) -> None:
     assert _PLAIN.findall(text) == _ANY.findall(text)

@@ -160,7 +160,7 @@ MARKS = [" ", " ", " ", " ", ". ", ", ", "\n", "-", ' "', "” ", "**", "—", "
 TEXTS = st.lists(st.sampled_from(PIECES.split() + MARKS), max_size=50).map("".join)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.data())
 def test_replacing_twice_changes_nothing_and_masks_stay(texts: list[str], data: st.DataObject) -> None:
     kinds = st.sampled_from(["person", "place", "other"])
@@ -173,7 +173,7 @@ def test_replacing_twice_changes_nothing_and_masks_stay(texts: list[str], data: 
         assert re.findall(r"\[\w+\]", once.text) == re.findall(r"\[\w+\]", text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=200))
 def test_any_text_can_be_anonymised(text: str) -> None:
     names = Names.of([text], [[]])
@@ -182,7 +182,7 @@ def test_any_text_can_be_anonymised(text: str) -> None:
     assert mask_identifiers(mask_identifiers(text).text).text == mask_identifiers(text).text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(["the", "old", "cat", "slept", "on", ".", ",", "[quote]"])).map(" ".join))
 def test_texts_without_names_stay(text: str) -> None:
     assert Names.of([text], [[]]).replace(text) == (text, 0)

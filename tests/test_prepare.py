@@ -82,7 +82,7 @@ def word_piece(texts: list[str]) -> Tokenizer:
 
 
 @pytest.mark.parametrize("make", [byte_level_bpe, word_piece])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     text=st.text(st.sampled_from("ab.,'ısİé́中 \t\n\r\x1c\xa0\u3000\u200d") | st.characters(codec="utf-8"), max_size=60)
 )
@@ -185,7 +185,7 @@ def test_without_any_hint_the_beginning_is_taken() -> None:
     assert cut(story, "I do not like it.") == [(" ".join(story.text.split()[:15]), "beginning")]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(["Go. ", "a ", "b, ", "\n\n", "C! ", "“d.” "]), min_size=1, max_size=80), st.data())
 def test_passages_hold_what_they_are_about_within_the_budget(pieces: list[str], data: st.DataObject) -> None:
     text = "x " + "".join(pieces)

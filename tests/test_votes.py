@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import typer
 from conftest import REPOSITORY, shared_data
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 
@@ -161,7 +161,6 @@ def test_scipy_is_asked_for_by_the_name_of_the_extra(monkeypatch: pytest.MonkeyP
 
 
 @given(stories=st.integers(1, 9), people=st.integers(1, 30), data=st.data())
-@settings(deadline=None)
 def test_stories_are_assigned_evenly(stories: int, people: int, data: st.DataObject) -> None:
     each = data.draw(st.integers(1, stories))
     found = assign(stories, people, each, np.random.default_rng(data.draw(st.integers(0, 99))))

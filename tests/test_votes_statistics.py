@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from carp.evaluation.votes import bootstrap, ceiling, measures
@@ -114,7 +114,6 @@ def test_spearman_of_a_constant_is_undefined() -> None:
 
 
 @given(a=vectors, b=vectors, order=st.permutations(range(4)), shift=st.integers(-5, 5))
-@settings(deadline=None)
 def test_measures_stay_in_range_and_know_no_order(a: np.ndarray, b: np.ndarray, order: list[int], shift: int) -> None:
     human, evaluator = from_scores(a), from_scores(b)
     found = measure_all(human, evaluator)

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from carp.data.records import Record, read_records
+from carp.data.records import Record, label, read_records
 from carp.errors import InputError
 
 SAMPLE = Path(str(files("carp") / "sample" / "pairs.jsonl"))
@@ -64,24 +64,19 @@ def read_pairs(source: str | Path) -> Iterator[Pair]:
 def _pair(record: Record, place: str) -> Pair:
     passage = _text(record, _column(record, PASSAGE_COLUMNS, place), place)
     critique = _text(record, _column(record, CRITIQUE_COLUMNS, place), place)
-    return Pair(passage, critique, _label(record, "group"), _label(record, "topic"))
+    return Pair(passage, critique, label(record, "group"), label(record, "topic"))
 
 
 def _raw_pairs(record: Record, place: str) -> Iterator[Pair]:
     story = _text(record, "story", place)
     if not isinstance(record["comments"], list):
         raise InputError(f"{place}: 'comments' is no list; write a list of objects with a 'text'")
-    group, topic = _label(record, "story_id") or place, _label(record, "topic")
+    group, topic = label(record, "story_id") or place, label(record, "topic")
     for number, comment in enumerate(record["comments"], start=1):
         where = f"{place}, comment {number}"
         if not isinstance(comment, dict) or "text" not in comment:
             raise InputError(f"{where}: has no 'text'")
         yield Pair(story, _text(comment, "text", where), group, topic)
-
-
-def _label(record: Record, column: str) -> str | None:
-    value = record.get(column)
-    return None if value in (None, "") else str(value)
 
 
 def _column(record: Record, names: tuple[str, ...], place: str) -> str:

@@ -172,3 +172,9 @@ READERS: dict[str, Callable[[Path], Records]] = {
     ".csv": _read_csv,
     ".parquet": _read_parquet,
 }
+
+
+def label(record: Record, field: str) -> str | None:
+    """What a field says, whatever its type; ``None`` where it is empty or missing."""
+    value = record.get(field)
+    return None if value in (None, "") else str(value)

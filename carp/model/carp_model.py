@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -137,17 +136,17 @@ class CarpModel(PreTrainedModel):
         check_checkpoint(folder, name)
         try:
             with quiet_transformers():
-                if compact := is_compact(folder):
+                source: Any = folder
+                if is_compact(folder):
+                    source = None
                     kwargs |= {"config": CarpConfig.from_pretrained(folder), "state_dict": restored_state(folder)}
-                source: Any = None if compact else folder
                 loaded: Any = super().from_pretrained(
                     source, *args, use_safetensors=True, output_loading_info=True, **kwargs
                 )
                 model, info = loaded
                 model.config._name_or_path = model.name_or_path = str(name)  # not the folder in the cache
                 for side in ("passage", "critique"):
-                    load_own = partial(AutoTokenizer.from_pretrained, subfolder=f"{side}_tokenizer")
-                    setattr(model, f"{side}_tokenizer", (load_compact_tokenizer if compact else load_own)(folder))
+                    setattr(model, f"{side}_tokenizer", _saved_tokenizer(folder, side))
                 if (reference := folder / REFERENCE).exists():
                     model.reference = load_file(reference)["passages"].float()
         except (OSError, ValueError, SafetensorError) as error:
@@ -325,6 +324,12 @@ def checked_texts(texts: Sequence[str], what: str) -> list[str]:
     if not checked:
         raise InputError(f"there is no {what}: give at least one")
     return checked
+
+
+def _saved_tokenizer(folder: Path, side: str) -> Any:
+    if is_compact(folder):
+        return load_compact_tokenizer(folder)
+    return AutoTokenizer.from_pretrained(folder, subfolder=f"{side}_tokenizer")
 
 
 @contextmanager

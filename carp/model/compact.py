@@ -37,7 +37,7 @@ State = dict[str, Tensor]
 def save_compact(model: CarpModel, encoder: str, folder: Path) -> None:
     """Write a compact checkpoint, which ``CarpModel.from_pretrained`` loads like any other.
 
-    Its embeddings differ a little from the model's own: :func:`carp.model.compact` keeps 4 bits of every change.
+    Its embeddings differ a little from the model's own, since 4 bits are kept of every change.
 
     Args:
         model: both towers of which were trained from ``encoder``.

@@ -35,8 +35,8 @@ def dropout(states: Tensor, p: float) -> Tensor:
 
 
 def attend_with_dropout(query: Tensor, key: Tensor, value: Tensor, p: float, scaling: float | None) -> Tensor:
-    """Attention [..., tokens, width] with dropout of its weights: what torch does on a CPU, where it has no kernel
-    for it, but for a guard against empty rows."""
+    """Attention [..., heads, tokens, width] with dropout of its weights: what torch does on a CPU, where it has no
+    kernel for it, but for a guard against empty rows."""
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if not _is_drawn(query, p):
         weights = ((query * scale) @ key.transpose(-1, -2)).softmax(-1)

@@ -131,6 +131,8 @@ def check_checkpoint(folder: str | os.PathLike[str], name: str | os.PathLike[str
     for needed, pattern in (*NEEDED_FILES.items(), *tokenizers):
         if not any(Path(folder).glob(pattern)):
             raise InputError(f"{name}: no CARP model (it has no {needed})")
+    if not tokenizers and (Path(folder) / "model.safetensors").exists():
+        raise InputError(f"{name}: holds two models, model.safetensors and {COMPACT}: remove one")
 
 
 def _one_line(error: Exception) -> str:

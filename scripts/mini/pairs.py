@@ -52,8 +52,10 @@ def damaged_pairs(passages: list[str], wanted: int, fine: list[str]) -> Iterator
         text = excerpt(rng.choice(passages), rng)
         versions = {}
         for kind in sorted(kinds, key=lambda kind: used[kind.name]):
+            if len(versions) == DAMAGED:
+                break
             damaged = kind.damaged(text, "train", seed=rng.randrange(2**31))
-            if damaged is not None and len(versions) < DAMAGED:
+            if damaged is not None:
                 versions[kind.name] = (damaged, rng.choice(kind.remarks("train")))
         used.update(versions.keys())
         versions["none"] = (text, rng.choice(fine))

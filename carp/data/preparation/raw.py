@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from carp.data.preparation.story import Span
-from carp.data.records import READERS, read_records
+from carp.data.records import READERS, label, read_records
 from carp.errors import InputError
 
 LINES = (".jsonl", ".json")
@@ -123,7 +123,7 @@ def parse_story(record: RawRecord) -> tuple[RawStory | None, list[Rejected]]:
             comments.append(_comment(comment, len(story)))
         except ValueError as error:
             rejected.append(Rejected(record.file, record.row, f"comment {number}: {error}"))
-    return RawStory(story, comments, str(content.get("source") or ""), _topic(content)), rejected
+    return RawStory(story, comments, str(content.get("source") or ""), label(content, "topic")), rejected
 
 
 def _parsed(content: bytes | dict[str, Any]) -> dict[str, Any]:
@@ -138,11 +138,6 @@ def _parsed(content: bytes | dict[str, Any]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"expected an object, found {type(found).__name__}")
     return found
-
-
-def _topic(content: dict[str, Any]) -> str | None:
-    topic = content.get("topic")
-    return None if topic in (None, "") else str(topic)
 
 
 def _comment(comment: Any, length: int) -> Comment:
