@@ -2,4 +2,5 @@
 # Set up .venv with the development extras and run all tests; more arguments go to pytest, e.g.  -m slow
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh" dev
-.venv/bin/python -m pytest "$@"
+# A process for each core: the tests' models are too small for a second thread.
+.venv/bin/python -m pytest -n logical --maxprocesses 8 --dist loadfile "$@"

@@ -27,6 +27,7 @@ settings.load_profile("carp")
 REPOSITORY = Path(__file__).parent.parent
 SHARED_DATA = REPOSITORY.parent / "shared" / "data"
 CONTEXT = 48
+PATIENCE = 900  # seconds until a process counts as hung: a shared machine may give a tenth of its cores
 
 
 def shared_data(name: str) -> Path:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from conftest import PATIENCE
 
 import carp
 from carp.cli.main import main
@@ -103,7 +104,7 @@ def test_version(command: Command) -> None:
 def python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     run = [sys.executable, "-c", code, *words]
-    return subprocess.run(run, capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run(run, capture_output=True, text=True, env=environment, timeout=PATIENCE)
 
 
 HEAVY = "sorted({'torch', 'transformers', 'numpy', 'datasets', 'matplotlib'} & set(sys.modules))"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import PATIENCE
 from safetensors.torch import load_file
 from test_training import NO_DROPOUT, wait_for_step, weights
 from training_runs import REPOSITORY, finish, kill, start, tiny_options, training_command
@@ -62,6 +63,6 @@ def test_zero_3_is_refused(tmp_path: Path, cache: Path) -> None:
     config = tmp_path / "zero3.yaml"
     config.write_text(text.replace("zero_stage: 2", "zero_stage: 3"))
     process = start(deepspeed_command(tiny_options(tmp_path / "run", cache), config=config))
-    printed, _ = process.communicate(timeout=120)
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
     assert "ZeRO-3 is not supported: set zero_stage to 1 or 2" in printed

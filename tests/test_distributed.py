@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import PATIENCE
 from parity import largest_difference, plain_gradients, random_texts
 from safetensors.torch import load_file
 
@@ -33,7 +34,7 @@ def torchrun(*command: str, processes: int = 2, **environment: str) -> subproces
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
     )
 
 

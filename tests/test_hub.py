@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import PATIENCE, tiny_config
 from hub_imitation import CRITIQUES, PASSAGES, TOKEN, Client, Files, HubImitation, blob_of, client_environment
 from huggingface_hub import try_to_load_from_cache
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
@@ -253,7 +253,7 @@ def test_a_missing_repository_ends_the_real_command(hub: HubImitation, story: Pa
         env=client_environment(hub.url, tmp_path / "home", offline=False),
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=PATIENCE,
     )
     assert_refused({"code": done.returncode, "err": done.stderr}, "org/missing")
     assert done.stdout == ""

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import torch
 import typer
-from conftest import REPOSITORY
+from conftest import PATIENCE, REPOSITORY
 from server_imitation import CUT, HANG, MODEL, NO_CHOICE, NOT_JSON, WRONG_TYPES, ServerImitation, error
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
@@ -53,7 +53,7 @@ pytest.importorskip("openai", reason="needs the extra 'eval'")
 PAPERS = REPOSITORY.parent / "shared" / "papers"
 STORY = "It was raining. John took an umbrella, and 3 more."
 PROMPT = "Write about [STORY] and rain."
-FAST = ServerOptions(concurrency=4, timeout=5, first_pause=0.001)
+FAST = ServerOptions(concurrency=4, timeout=15, first_pause=0.001)
 SCALE = Scale(name="likability", question="How?", minimum=1, maximum=5)
 Texts = dict[str, str]
 
@@ -396,7 +396,7 @@ def test_through_all_failures_no_answer_is_lost_and_none_asked_twice(server: Ser
     # Answers in between: no question fails eight times.
     server.failures = [one for failure in failures * 2 for one in (failure, None, None)]
     asked = questions(40)
-    found = ask(server, asked, ServerOptions(concurrency=4, timeout=0.4, first_pause=0.001))
+    found = ask(server, asked, ServerOptions(concurrency=4, timeout=3, first_pause=0.001))
     assert {question: reply.text for question, reply in found.items()} == {
         question: f"I rate it {1 + question.seed % 5}." for question in asked
     }
@@ -405,16 +405,16 @@ def test_through_all_failures_no_answer_is_lost_and_none_asked_twice(server: Ser
 
 
 def test_requests_at_a_time_are_bounded_and_many(server: ServerImitation) -> None:
-    server.delay = 0.02
+    server.delay = 0.2
     ask(server, questions(12), ServerOptions(concurrency=3, first_pause=0.001))
     assert server.most_at_once == 3
 
 
 def test_retry_after_is_obeyed_by_all_workers(server: ServerImitation) -> None:
-    server.failures = [error(429, retry_after="0.4")]
-    ask(server, questions(8), ServerOptions(concurrency=2, timeout=5, first_pause=0.001))
+    server.failures, server.delay = [error(429, retry_after="2")], 0.5
+    ask(server, questions(8), ServerOptions(concurrency=2, timeout=15, first_pause=0.001))
     times = sorted(asked.time for asked in server.requests)
-    early = [t for t in times if t < times[0] + 0.39]
+    early = [t for t in times if t < times[0] + 1.9]
     assert len(early) <= 2 + 1  # the two that were under way, and one that the other worker may have begun meanwhile
     assert len(times) == 9
 
@@ -431,7 +431,7 @@ def test_a_wait_may_be_a_number_or_a_date() -> None:
 
 def test_an_answer_after_a_time_out_counts(server: ServerImitation) -> None:
     server.failures = [HANG]
-    assert len(ask(server, questions(1), ServerOptions(timeout=0.2, first_pause=0.001))) == 1
+    assert len(ask(server, questions(1), ServerOptions(timeout=2, first_pause=0.001))) == 1
 
 
 def test_a_question_that_keeps_failing_is_named_and_the_others_are_answered(server: ServerImitation) -> None:
@@ -831,7 +831,7 @@ def test_a_killed_run_continues_without_asking_twice(command: Command, server: S
     process = subprocess.Popen(
         [sys.executable, "-c", script, *line, "--cache", "cache.sqlite"], env=environment, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while server.failures and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import typer
-from conftest import shared_data, tiny_config
+from conftest import PATIENCE, shared_data, tiny_config
 from hub_imitation import HubImitation
 from matplotlib.axes import Axes
 from transformers import RobertaConfig, RobertaForSequenceClassification
@@ -261,7 +261,12 @@ def find_scorer_with(url: str, home: Path, name: str = "") -> tuple[str, list[fl
     """In a process of its own: huggingface_hub reads the Hub's address when it is imported."""
     environment = {**os.environ, "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
     done = subprocess.run(
-        [sys.executable, "-c", FIND, name], capture_output=True, text=True, env=environment, timeout=120, check=True
+        [sys.executable, "-c", FIND, name],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=PATIENCE,
+        check=True,
     )
     found = json.loads(done.stdout.splitlines()[-1])
     return found[0], found[1]

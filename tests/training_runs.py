@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import psutil
+from conftest import PATIENCE
 
 REPOSITORY = Path(__file__).parent.parent
 TINY = [
@@ -59,12 +60,12 @@ def kill(process: subprocess.Popen[str]) -> None:
     for victim in [root, *root.children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess):
             victim.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
 
 
 def finish(command: list[str], **environment: str) -> str:
     """Run to the end; returns what was printed."""
     process = start(command, **environment)
-    printed, _ = process.communicate(timeout=300)
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, printed[-3000:]
     return printed
