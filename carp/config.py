@@ -35,7 +35,11 @@ class ModelSettings(Section):
     )
     projection_dim: PositiveInt | None = Field(2048, description="width of the embedding space; null: no projection")
     pooling: Literal["masked_sum", "mean", "cls"] = Field("masked_sum", description="masked_sum is the paper's")
-    freeze_embeddings: bool = Field(False, description="keep the word embeddings as they are: faster, less memory")
+    freeze: Literal["nothing", "embeddings", "encoders"] = Field(
+        "nothing",
+        description="what stays as it is: embeddings are the words' (faster, less memory); with encoders only the "
+        "projections are trained, and each text is encoded once",
+    )
     max_passage_tokens: PositiveInt = Field(512, description="passages are cut at so many tokens")
     max_critique_tokens: PositiveInt = Field(512, description="critiques are cut at so many tokens")
 

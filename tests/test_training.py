@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from accelerate.state import AcceleratorState, PartialState
+from conftest import PATIENCE
 from training_runs import finish, kill, start, tiny_options, training_command
 
 import carp
@@ -165,7 +166,7 @@ def test_a_run_continues_from_a_checkpoint_of_another(tmp_path: Path, cache: Pat
 def test_frozen_word_embeddings_stay_as_they_are(tmp_path: Path, cache: Path, finished: Path) -> None:
     options = [o for o in tiny_options(tmp_path / "run", cache, "train.save_every=1") if not o.startswith("model.")]
     path = tmp_path / "frozen.yaml"
-    path.write_text(f"model:\n  checkpoint: {finished}\n  freeze_embeddings: true\n")
+    path.write_text(f"model:\n  checkpoint: {finished}\n  freeze: embeddings\n")
     config = load_config(path, [*options, "train.steps=3", "train.resume=auto"])
     shutil.rmtree(Checkpoints(train(config), 2).path(3))
     train(config)  # again from step 2
@@ -208,7 +209,7 @@ def test_resuming_with_another_configuration_is_refused(finished: Path, cache: P
 
 
 def wait_for_step(output: Path, step: int) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     while not any(r["step"] >= step and "loss" in r for r in read_metrics(output / "metrics.jsonl")):
         assert time.monotonic() < deadline, "the run does not advance"
         time.sleep(0.02)
@@ -265,7 +266,7 @@ def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path: Path, cache: Path, fi
     process = start(training_command(tiny_options(output, cache)))
     wait_for_step(output, 2)
     process.send_signal(number)
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number
     assert "continue with the same command and --resume" in printed
     assert "Traceback" not in printed
@@ -281,7 +282,7 @@ def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path: Path, cache: Path
     process = start(training_command(tiny_options(output, cache, "train.steps=400"), 2))
     wait_for_step(output, 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: launcher and workers
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert "continue with the same command and --resume" in printed
     latest = Checkpoints(output, 2).latest()
     step = json.loads((latest / "training.json").read_text())["step"]
@@ -319,7 +320,7 @@ def test_a_half_written_checkpoint_is_never_loaded(tmp_path: Path, cache: Path, 
 def test_a_launch_that_lost_its_processes_is_refused(tmp_path: Path, cache: Path) -> None:
     launcher = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", "2", "--cpu"]
     process = start([*launcher, *training_command(tiny_options(tmp_path / "run", cache))[1:]])
-    printed, _ = process.communicate(timeout=120)
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode != 0
     assert "torchrun --nproc_per_node" in printed
     assert not (tmp_path / "run").exists()

@@ -114,8 +114,9 @@ class CarpModel(PreTrainedModel):
             )
         encoder.config._name_or_path = name  # not the folder of this machine
         tokenizer = load_tokenizer(name)
-        if len(tokenizer) > encoder.config.vocab_size:
-            encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        if len(tokenizer) > (known := encoder.config.vocab_size):
+            words = encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False).weight.data
+            words[known:] = words[:known].mean(dim=0)  # not random: equal encoders stay equal
         tower.take_encoder(encoder)
         setattr(self, f"{side}_tokenizer", tokenizer)
         setattr(self.config, f"{side}_config", encoder.config)

@@ -55,7 +55,7 @@ def save_compact(model: CarpModel, encoder: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(folder)
     model.save_reference(folder)
-    about = {"format": "pt", "encoder": encoder, "encoder_digest": _digest(base)}
+    about = {"format": "pt", "encoder": encoder, "encoder_digest": weights_digest(base)}
     with written_file(folder / COMPACT) as draft:
         save_file({name: tensor.contiguous() for name, tensor in stored.items()}, draft, about)
     if not (folder / "README.md").exists():
@@ -82,7 +82,7 @@ def restored_state(folder: Path) -> State:
         about = file.metadata()
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (it is no dict)
     base = _encoder_state(about["encoder"])
-    if _digest(base) != about["encoder_digest"]:
+    if weights_digest(base) != about["encoder_digest"]:
         raise InputError(f"{folder}: needs the weights of {about['encoder']} that it was made from; these are others")
     state = {
         f"{side}_tower.encoder.{name}": weight for side in ("passage", "critique") for name, weight in base.items()
@@ -142,7 +142,8 @@ def _encoder_state(name: str) -> State:
     return {key: weight.float() for key, weight in encoder.state_dict().items()}
 
 
-def _digest(state: Mapping[str, Tensor]) -> str:
+def weights_digest(state: Mapping[str, Tensor]) -> str:
+    """What tells whether weights on the CPU are still the same."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(state):
         digest.update(state[name].contiguous().numpy().data)

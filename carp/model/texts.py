@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -19,10 +19,12 @@ class TokenizedTexts:
     Attributes:
         tokens: [total] token ids of all texts.
         lengths: [n] number of tokens of each text, at least 1.
+        pooled: [n, hidden] pooled states of a frozen encoder, where they are known: it is not run then.
     """
 
     tokens: Tensor
     lengths: Tensor
+    pooled: Tensor | None = None
 
     @classmethod
     def of(cls, texts: TokenizedTexts | Mapping[str, Any]) -> TokenizedTexts:
@@ -57,6 +59,10 @@ class TokenizedTexts:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def with_pooled(self, pooled: Tensor) -> TokenizedTexts:
+        """The same texts with their pooled states [n, hidden]."""
+        return replace(self, pooled=pooled)
 
     @cached_property
     def starts(self) -> Tensor:

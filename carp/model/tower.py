@@ -69,16 +69,21 @@ class TextTower(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """[n, length] token ids and mask -> [n, dim] embeddings of unit length, float32 or better."""
-        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        return self._project(POOLINGS[self.pooling](_sharpened(states), attention_mask))
+        return self._project(self._pooled(input_ids, attention_mask))
 
     def embed(self, texts: TokenizedTexts, rows: Tensor) -> Tensor:
         """Embeddings [k, dim] of the texts ``rows``: the one place where a chunk is computed."""
-        device = next(self.parameters()).device
+        if texts.pooled is None:
+            return self._project(self.pool(texts, rows))
+        return self._project(texts.pooled[rows].to(self.device))
+
+    def pool(self, texts: TokenizedTexts, rows: Tensor) -> Tensor:
+        """Pooled states [k, hidden] of the texts ``rows``: what the projection is of."""
+        device = self.device
         # Any other attention would ignore the boundaries and let texts see each other.
         if self.first_position is None or self.encoder.config._attn_implementation != ATTENTION:
             input_ids, mask = texts.padded(rows, self.pad_token_id)
-            return self(input_ids.to(device), mask.to(device))
+            return self._pooled(input_ids.to(device), mask.to(device))
         tokens, lengths = texts.flat(rows)
         layout = Layout.of(lengths, device)
         states = self.encoder(
@@ -86,7 +91,15 @@ class TextTower(nn.Module):
             position_ids=position_ids(lengths, self.first_position)[None].to(device),
             layout=layout,
         ).last_hidden_state[0]
-        return self._project(pool_runs(_sharpened(states), layout, self.pooling))
+        return pool_runs(_sharpened(states), layout, self.pooling)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def _pooled(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return POOLINGS[self.pooling](_sharpened(states), attention_mask)
 
     def _project(self, pooled: Tensor) -> Tensor:
         pooled = F.normalize(pooled, dim=-1)

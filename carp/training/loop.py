@@ -27,9 +27,11 @@ from carp.training.contrastive import contrastive_backward
 from carp.training.export import export_run
 from carp.training.interruption import Interruption, stopped
 from carp.training.metrics import Reporter
+from carp.training.pooled import with_pooled_states
 from carp.training.resuming import check_output, describe_run, locked_output, resumed_state
 from carp.training.setup import (
     build_model,
+    cache_folder,
     clamp_logit_scale,
     freeze,
     load_pairs,
@@ -108,6 +110,8 @@ def prepare(config: TrainingConfig, accelerator: Accelerator) -> Run:
         model.gradient_checkpointing_enable()
     with accelerator.local_main_process_first():
         data = load_pairs(config, model, progress=accelerator.is_main_process)
+    if config.model.freeze == "encoders":
+        data = with_pooled_states(data, model, cache_folder(config), accelerator, settings.tokens_per_chunk)
     optimizer = make_optimizer(model, settings)
     schedule = make_schedule(optimizer, settings, state["step"])
     wrapped, prepared = accelerator.prepare(model, optimizer)
@@ -138,7 +142,7 @@ def fit(run: Run, reporter: Reporter) -> None:
                     model,
                     batch.passages,
                     batch.critiques,
-                    tokens_per_chunk=settings.tokens_per_chunk,
+                    tokens_per_chunk=None if run.config.model.freeze == "encoders" else settings.tokens_per_chunk,
                     groups=batch.groups,
                     graph_bytes=graph_bytes,
                     backward=accelerator.backward,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +29,15 @@ SCHEDULES: dict[str, Any] = {"cosine": get_cosine_schedule_with_warmup, "linear"
 CACHE = "~/.cache/carp"
 TOKENIZER_TRAINING_PAIRS = 100_000
 LAUNCH_ON_CPU = "torchrun --nproc_per_node {n} scripts/train.py ..."
+
+
+class TrainingData(NamedTuple):
+    """Tokenised pairs with the rows that are trained on, and the same for validation."""
+
+    pairs: TokenizedPairs
+    training_rows: np.ndarray
+    validation_pairs: TokenizedPairs
+    validation_rows: np.ndarray
 
 
 def make_accelerator(config: TrainingConfig) -> Accelerator:
@@ -102,9 +111,18 @@ def build_model(settings: ModelSettings, data: str) -> CarpModel:
 
 
 def freeze(model: CarpModel, settings: ModelSettings) -> None:
-    """Keep what is not to be trained as it is."""
+    """Keep what is not to be trained as it is.
+
+    Raises:
+        InputError: if nothing would be left.
+    """
     for tower in (model.passage_tower, model.critique_tower):
-        tower.encoder.get_input_embeddings().requires_grad_(not settings.freeze_embeddings)
+        if settings.freeze == "encoders":
+            if tower.projection is None:
+                raise InputError("model.freeze=encoders trains projections, and this model has none: freeze embeddings")
+            tower.encoder.requires_grad_(False)
+        elif settings.freeze == "embeddings":
+            tower.encoder.get_input_embeddings().requires_grad_(False)
 
 
 def architecture_config(settings: ModelSettings, **changes: Any) -> CarpConfig:
@@ -189,10 +207,13 @@ def with_prepared_parts(config: TrainingConfig) -> TrainingConfig:
     return config.model_copy(update={"data": data})
 
 
-def load_pairs(
-    config: TrainingConfig, model: CarpModel, progress: bool
-) -> tuple[TokenizedPairs, np.ndarray, TokenizedPairs, np.ndarray]:
-    """Tokenised training pairs with their rows, and the same for validation.
+def cache_folder(config: TrainingConfig) -> Path:
+    """Where tokens and pooled states are kept."""
+    return Path(config.data.cache or CACHE).expanduser()
+
+
+def load_pairs(config: TrainingConfig, model: CarpModel, progress: bool) -> TrainingData:
+    """Tokenise what a run reads.
 
     Raises:
         InputError: names the file, the row and the mend.
@@ -205,7 +226,7 @@ def load_pairs(
             model.tokenizer("critique"),
             model.config.max_passage_tokens,
             model.config.max_critique_tokens,
-            Path(config.data.cache or CACHE).expanduser(),
+            cache_folder(config),
             progress,
         )
 
@@ -221,4 +242,4 @@ def load_pairs(
             f"{config.data.train}: {len(training_rows)} pairs for training do not fill a batch of "
             f"{config.train.batch_size}: set train.batch_size to {len(training_rows)} or less"
         )
-    return pairs, training_rows, validation, validation_rows
+    return TrainingData(pairs, training_rows, validation, validation_rows)

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 import yaml
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from torch import Tensor
 
 from carp.constants import MINILM
 from carp.data.preparation.options import PreparationOptions
@@ -31,16 +33,21 @@ from carp.evaluation.classifying.classifier import contrasts
 from carp.evaluation.classifying.roc import areas
 from carp.evaluation.resampling import Estimate, Resampling, estimate
 from carp.files import written_file, written_folder
-from carp.model.carp_model import CarpModel
+from carp.model.carp_model import CarpModel, Side
 from carp.model.encoders import load_tokenizer
-from carp.scoring.embeddings import Embeddings, embed
+from carp.model.texts import TokenizedTexts
+from carp.model.tower import TextTower
+from carp.scoring.encoding import embed_reviews, embed_stories
 from carp.scoring.loading import load
-from carp.scoring.score import score
+from carp.training.pooled import SHARD, PooledStates, pooled_key
 from carp.versions import versions
 
 Floats = NDArray[np.float64]
 RETRIEVED = 400  # stories
 BUDGET = 256  # tokens of a passage, as in training
+SHAPE: dict[str, Any] = {"pooling": "mean", "max_passage_tokens": BUDGET, "max_critique_tokens": BUDGET}
+SIDES: tuple[Side, ...] = ("passage", "critique")
+TOKENS_PER_CHUNK = 2048
 RESAMPLING = Resampling(1000)
 MARKS = ("<!-- measures -->", "<!-- end of measures -->")
 
@@ -54,17 +61,34 @@ class Scorer(Protocol):
 
 
 class Model:
-    """A CARP model; every set of texts is embedded once."""
+    """A CARP model. Models with the same encoders share what these make of a text, in files of a folder."""
 
-    def __init__(self, model: CarpModel) -> None:
-        self._model = model
-        self._kept: dict[tuple[str, ...], Embeddings] = {}
+    def __init__(self, model: CarpModel, folder: Path, bf16: bool) -> None:
+        self._model, self._bf16 = model, bf16
+        self._states = {side: PooledStates(folder / pooled_key(self._tower(side), bf16)) for side in SIDES}
+        self._stories: dict[tuple[str, ...], Tensor] = {}
 
     def scores(self, texts: Sequence[str], reviews: Sequence[str]) -> Floats:
         key = tuple(texts)
-        if key not in self._kept:
-            self._kept[key] = embed(texts, model=self._model)
-        return score(self._kept[key], reviews, model=self._model, progress=False).astype(np.float64)
+        if key not in self._stories:
+            self._stories[key] = embed_stories(self._model, texts, progress=True, using=self)
+        cosines = self._stories[key] @ embed_reviews(self._model, reviews, using=self).T
+        return cosines.numpy().astype(np.float64)
+
+    @torch.inference_mode()
+    def embed_tokenized(self, side: Side, texts: TokenizedTexts, bar: Any = None) -> Tensor:
+        """What scoring asks a model for."""
+        tower, states = self._tower(side), self._states[side]
+        with torch.autocast("cpu", torch.bfloat16, enabled=self._bf16):
+            for rows in states.lacks(texts.fingerprints()).nonzero().flatten().split(SHARD):
+                if len(rows):
+                    states.add(tower, TokenizedTexts(*texts.flat(rows)), TOKENS_PER_CHUNK)
+        states.read()
+        return tower.embed(texts.with_pooled(states.of(texts)), torch.arange(len(texts)))
+
+    def _tower(self, side: Side) -> TextTower:
+        tower: TextTower = getattr(self._model, f"{side}_tower")
+        return tower
 
 
 class WordCount:
@@ -239,6 +263,7 @@ def main() -> None:
     parser.add_argument("work", type=Path, help="folder that raw.py has written")
     parser.add_argument("data", type=Path, help="folder with storyer_ratings.jsonl.gz")
     parser.add_argument("--model", action="append", default=[], metavar="FOLDER", help="may be repeated")
+    parser.add_argument("--bf16", action="store_true", help="encode in bfloat16: faster where a processor has AMX")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--card", type=Path, help="model card in which the table takes the old one's place")
     options = parser.parse_args()
@@ -250,8 +275,11 @@ def main() -> None:
     }
     data = {name: [record for _, record in read_records(path)] for name, path in files.items()}
     chosen = retrieval_set(data["heldout"])
-    scorers: dict[str, Scorer] = {Path(name).name: Model(load(name)) for name in options.model}
-    scorers["untrained"] = Model(CarpModel.from_encoders(MINILM, projection_dim=None, max_passage_tokens=BUDGET).eval())
+    models = {Path(name).name: load(name, device="cpu") for name in options.model}
+    models["untrained"] = CarpModel.from_encoders(MINILM, projection_dim=None, **SHAPE).eval()
+    scorers: dict[str, Scorer] = {
+        name: Model(model, options.work / "pooled", options.bf16) for name, model in models.items()
+    }
     scorers |= {"number of words": WordCount(), "chance": Nothing()}
     found = {name: measures(scorer, data, reviews, chosen) for name, scorer in scorers.items()}
     with written_folder(options.out) as draft:

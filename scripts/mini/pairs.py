@@ -83,9 +83,11 @@ def main() -> None:
     parser.add_argument("work", type=Path, help="folder with the prepared sets critiques and remarks")
     parser.add_argument("--out", type=Path, required=True, help="Parquet file to write")
     parser.add_argument("--damaged", type=int, default=12_000, help="pairs with a damaged passage")
+    parser.add_argument("--critiques", type=int, help="of the longer critiques only so many, drawn at random")
     options = parser.parse_args()
     critiques = read(options.work / "critiques" / "train")
-    pairs = [{**pair, "source": "critiques"} for pair in critiques]
+    chosen = critiques if options.critiques is None else Random(0).sample(critiques, options.critiques)
+    pairs = [{**pair, "source": "critiques"} for pair in chosen]
     pairs += remark_pairs(options.work / "remarks" / "train")
     fine = yaml.safe_load((Path(__file__).parent / "remarks.yaml").read_text(encoding="utf-8"))["fine"]
     pairs += damaged_pairs(sorted({pair["passage"] for pair in critiques}), options.damaged, fine)
