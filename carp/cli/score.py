@@ -31,7 +31,7 @@ Examples:
   carp score --embeddings stories.parquet -r "This is boring." --json     (see carp embed)
 """
 BAR_WIDTH = 24
-MODEL_HELP = "Folder or Hub id; default: $CARP_MODEL."
+MODEL_HELP = "Folder or Hub id; default: $CARP_MODEL, else the bundled carp-mini."
 DEVICES_HELP = "Embed on several devices, e.g. cuda:0,cuda:1 or cpu,cpu."
 PRECISION_HELP = "float32, bfloat16, float16, or int8 (on a CPU)."
 

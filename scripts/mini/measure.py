@@ -21,6 +21,7 @@ import yaml
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from carp.constants import MINILM
 from carp.data.preparation.options import PreparationOptions
@@ -114,20 +115,30 @@ class Retrieved(NamedTuple):
     prompts: NDArray[np.int64]
 
 
-def retrieval_set(records: Sequence[dict[str, Any]]) -> Retrieved:
+def retrieval_set(records: Sequence[dict[str, Any]], kept: Path) -> Retrieved:
+    """Names are replaced once, which takes minutes: ``kept`` is a JSON file that holds the result for later calls."""
+    if not kept.exists():
+        with written_file(kept) as draft:
+            draft.write_text(json.dumps(_prepared(records)), encoding="utf-8")
+    passages, critiques, prompts = json.loads(kept.read_text(encoding="utf-8"))
+    return Retrieved(passages, critiques, np.array(prompts))
+
+
+def _prepared(records: Sequence[dict[str, Any]]) -> tuple[list[str], list[str], list[int]]:
     options = PreparationOptions(budget=BUDGET)
     ends = token_ends_of(serialized_tokenizer(load_tokenizer(options.tokenizer)))
     preparer = Preparer(options, ends, make_recognizer(options.recognizer))
     passages, critiques, prompts = [], [], []
     stories = [record for record in records if record["source"] == "eqbench_creative_writing_v3"]
-    for record in sorted(stories, key=lambda record: record["story_id"])[:RETRIEVED]:
+    chosen = sorted(stories, key=lambda record: record["story_id"])[:RETRIEVED]
+    for record in tqdm(chosen, desc="replacing names", unit="story"):
         made = preparer.run([RawRecord("heldout", 0, {key: record[key] for key in ("story", "comments")})]).pairs
         if made:
             pair = min(made, key=lambda pair: pair.order)  # by its hash: any one
             passages.append(pair.passage)
             critiques.append(pair.critique)
             prompts.append(int(record["meta"]["prompt_id"]))
-    return Retrieved(passages, critiques, np.array(prompts))
+    return passages, critiques, prompts
 
 
 def retrieval(scorer: Scorer, chosen: Retrieved) -> Iterator[tuple[str, Estimate]]:
@@ -274,7 +285,7 @@ def main() -> None:
         "ratings": options.data / "storyer_ratings.jsonl.gz",
     }
     data = {name: [record for _, record in read_records(path)] for name, path in files.items()}
-    chosen = retrieval_set(data["heldout"])
+    chosen = retrieval_set(data["heldout"], options.work / "retrieval.json")
     models = {Path(name).name: load(name, device="cpu") for name in options.model}
     models["untrained"] = CarpModel.from_encoders(MINILM, projection_dim=None, **SHAPE).eval()
     scorers: dict[str, Scorer] = {
