@@ -13,6 +13,6 @@ echo "training carp_nano from random weights on the bundled pairs, in two proces
 echo "curves: $output/curves.png; model card: $output/README.md"
 echo "A toy: it has read 362 pairs. See the README for training on pairs of your own."
 echo
-echo "carp-mini, the default model, on a story that is told and on one that is shown, beside 1000 other passages:"
+echo "carp-mini, the default model, on a story that is told and on one that is shown:"
 .venv/bin/carp score carp/sample/stories/bare.txt carp/sample/stories/grief.txt \
-    -r "Show, don't tell!" -r "FILL"
+    -r "Show, don't tell!" -r "Give me concrete details." -r "This is boring."
