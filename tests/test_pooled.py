@@ -80,6 +80,12 @@ def test_a_text_is_encoded_once_for_all_runs(tmp_path: Path, monkeypatch: pytest
     assert (first / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes()
 
 
+def test_a_text_without_states_is_reported(tmp_path: Path) -> None:
+    states = pooled.PooledStates(tmp_path / "pooled")
+    with pytest.raises(InputError, match=r"states of some texts are missing: let all machines share data\.cache"):
+        states.of(TokenizedTexts.from_lists([[1, 2], [3]]))
+
+
 def test_two_processes_end_where_one_does(tmp_path: Path) -> None:
     for processes in (1, 2):
         options = tiny_options(tmp_path / f"run{processes}", tmp_path / f"cache{processes}", FROZEN)

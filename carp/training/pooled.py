@@ -18,6 +18,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from carp.data.tokenized import Batch, TokenizedPairs
+from carp.errors import InputError
 from carp.files import written_file
 from carp.model.carp_model import CarpModel
 from carp.model.compact import weights_digest
@@ -44,7 +45,7 @@ class PooledStates:
         """See what is in the folder by now."""
         shards = [load_file(path) for path in sorted(self.folder.glob("*.safetensors"))]
         known = torch.cat([torch.empty(0, dtype=torch.long), *(shard["fingerprints"] for shard in shards)])
-        self._known, self._order = known.sort()
+        self._known, self._order = known.sort(stable=True)
         self._states = torch.cat([shard["states"] for shard in shards]) if shards else torch.empty(0)
 
     def lacks(self, fingerprints: Tensor) -> Tensor:
@@ -52,8 +53,15 @@ class PooledStates:
         return ~torch.isin(fingerprints, self._known)
 
     def of(self, texts: TokenizedTexts) -> Tensor:
-        """[n, hidden] the states of texts, all of which are known."""
-        return self._states[self._order[torch.searchsorted(self._known, texts.fingerprints())]]
+        """[n, hidden] the states of texts.
+
+        Raises:
+            InputError: if one is not known.
+        """
+        fingerprints = texts.fingerprints()
+        if self.lacks(fingerprints).any():
+            raise InputError(f"{self.folder}: states of some texts are missing: let all machines share data.cache")
+        return self._states[self._order[torch.searchsorted(self._known, fingerprints)]]
 
     @torch.inference_mode()
     def add(self, tower: TextTower, texts: TokenizedTexts, tokens_per_chunk: int) -> None:
