@@ -80,6 +80,7 @@ class Model:
     def embed_tokenized(self, side: Side, texts: TokenizedTexts, bar: Any = None) -> Tensor:
         """What scoring asks a model for."""
         tower, states = self._tower(side), self._states[side]
+        states.read()  # another model may have added to it
         with torch.autocast("cpu", torch.bfloat16, enabled=self._bf16):
             for rows in states.lacks(texts.fingerprints()).nonzero().flatten().split(SHARD):
                 if len(rows):
