@@ -1,6 +1,6 @@
 """What training needs of encoders that do not change: each text's pooled states, computed once and kept on disk.
 
-A projection over frozen encoders then trains in seconds, and another run over the same texts begins at once.
+Steps then compute projections and the loss only, and another run over the same texts encodes nothing.
 """
 
 from __future__ import annotations
