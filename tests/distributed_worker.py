@@ -1,11 +1,12 @@
-"""One process of a parity test: a step on its share of a batch; the first process saves what it found.
+"""One process of parity tests: steps on its share of a batch; the first process saves what each found.
 
-python distributed_worker.py MODEL OUT KIND TOKENS_PER_CHUNK   (launched by torchrun; KIND: ddp, zero1, zero2)
+python distributed_worker.py MODEL FOLDER KIND-TOKENS_PER_CHUNK...   (launched by torchrun; KIND: ddp, zero1, zero2)
 """
 
 import os
 import sys
 from functools import partial
+from pathlib import Path
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 
@@ -25,6 +26,8 @@ PAIRS_PER_PROCESS = 12
 def deepspeed_engine(model: CarpModel, stage: int) -> torch.nn.Module:
     import deepspeed
 
+    # gloo does the same work as kernels that would be compiled for minutes.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     config = {
         "train_micro_batch_size_per_gpu": PAIRS_PER_PROCESS,
         "zero_optimization": {"stage": stage, "reduce_scatter": False},  # reduce-scatter knows no float64
@@ -66,8 +69,8 @@ def averaged(handed: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return handed
 
 
-def main(folder: str, out: str, kind: str, tokens_per_chunk: int) -> None:
-    dist.init_process_group("gloo")
+def step(folder: str, kind: str, tokens_per_chunk: int) -> dict[str, torch.Tensor]:
+    """Loss, gradients and, under DDP, the number of exchanges of one step."""
     rank = dist.get_rank()
     model = CarpModel.from_pretrained(folder, dtype=torch.float64).train()
     wrapped = DistributedDataParallel(model) if kind == "ddp" else deepspeed_engine(model, int(kind[-1]))
@@ -82,18 +85,24 @@ def main(folder: str, out: str, kind: str, tokens_per_chunk: int) -> None:
     result = contrastive_backward(wrapped, passages, critiques, tokens_per_chunk=tokens_per_chunk, groups=groups)
     found = {"loss": result.loss}
     if kind == "ddp":
-        found |= {"synchronisations": synchronisations, **gradients(model)}
-    else:
-        from deepspeed.utils import safe_get_full_grad
+        return found | {"synchronisations": synchronisations, **gradients(model)}
+    from deepspeed.utils import safe_get_full_grad
 
-        # DeepSpeed keeps gradients in float32 whatever the model is in: both are compared.
-        found |= {f"kept.{name}": safe_get_full_grad(p).clone() for name, p in model.named_parameters()}
-        found |= averaged(handed)
-    if rank == 0:
-        save_file(found, out)
+    # DeepSpeed keeps gradients in float32 whatever the model is in: both are compared.
+    found |= {f"kept.{name}": safe_get_full_grad(p).clone() for name, p in model.named_parameters()}
+    return found | averaged(handed)
+
+
+def main(folder: str, out: Path, *jobs: str) -> None:
+    dist.init_process_group("gloo")
+    for job in jobs:
+        kind, tokens_per_chunk = job.split("-")
+        found = step(folder, kind, int(tokens_per_chunk))
+        if dist.get_rank() == 0:
+            save_file(found, out / f"{job}.safetensors")
     dist.barrier()
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

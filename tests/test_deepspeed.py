@@ -18,6 +18,10 @@ from carp.training.checkpoints import Checkpoints
 
 pytest.importorskip("deepspeed", reason="needs the extra 'deepspeed'")
 
+# At its first use on a machine DeepSpeed compiles its kernels for CPUs, which takes minutes;
+# test_distributed compares its gradients without them.
+pytestmark = pytest.mark.slow
+
 
 def deepspeed_command(options: list[str], stage: int = 2, config: Path | None = None) -> list[str]:
     config = config or REPOSITORY / "configs" / f"accelerate_zero{stage}.yaml"

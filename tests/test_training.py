@@ -10,8 +10,10 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -42,12 +44,29 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+class Uninterrupted(NamedTuple):
+    folder: Path
+    seconds: float
+
+
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Callable[[int], Uninterrupted]:
+    """The tiny model's run in processes of its own, by their number; each is run once."""
+
+    @lru_cache
+    def in_processes(processes: int) -> Uninterrupted:
+        output = tmp_path_factory.mktemp("finished") / "run"
+        began = time.monotonic()
+        finish(training_command(tiny_options(output, cache), processes))
+        return Uninterrupted(output, time.monotonic() - began)
+
+    return in_processes
+
+
+@pytest.fixture
+def finished(uninterrupted: Callable[[int], Uninterrupted]) -> Path:
     """An uninterrupted run of the tiny model in a process of its own."""
-    output = tmp_path_factory.mktemp("finished") / "run"
-    finish(training_command(tiny_options(output, cache)))
-    return output
+    return uninterrupted(1).folder
 
 
 def run(output: Path, cache: Path, *options: str) -> Path:
@@ -230,12 +249,10 @@ def kill_and_resume(command: list[str], kills: int, longest: float, seed: int) -
     [(2, 1), pytest.param(10, 1, marks=pytest.mark.slow), pytest.param(10, 2, marks=pytest.mark.slow)],
 )
 def test_a_run_killed_and_resumed_ends_with_the_same_bytes(
-    tmp_path: Path, cache: Path, kills: int, processes: int
+    tmp_path: Path, cache: Path, uninterrupted: Callable[[int], Uninterrupted], kills: int, processes: int
 ) -> None:
-    plain, killed = tmp_path / "plain", tmp_path / "killed"
-    began = time.monotonic()
-    finish(training_command(tiny_options(plain, cache), processes))
-    seconds = time.monotonic() - began
+    killed = tmp_path / "killed"
+    plain, seconds = uninterrupted(processes)
     kill_and_resume([*training_command(tiny_options(killed, cache), processes), "--resume"], kills, seconds, seed=kills)
     newest = Checkpoints(plain, 2).path(12), Checkpoints(killed, 2).path(12)
     assert weights(newest[0]) == weights(newest[1])
@@ -248,16 +265,6 @@ def test_a_run_killed_and_resumed_ends_with_the_same_bytes(
         for p in (plain, killed)
     )
     assert ours == theirs
-
-
-def test_two_processes_resume_to_the_same_bytes(tmp_path: Path, cache: Path) -> None:
-    plain, resumed = tmp_path / "plain", tmp_path / "resumed"
-    finish(training_command(tiny_options(plain, cache), 2))
-    process = start(training_command(tiny_options(resumed, cache), 2))
-    wait_for_step(resumed, 5)
-    kill(process)
-    finish([*training_command(tiny_options(resumed, cache), 2), "--resume"])
-    assert weights(plain) == weights(resumed)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -273,13 +280,15 @@ def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path: Path, cache: Path, fi
     latest = Checkpoints(output, 2).latest()
     step = json.loads((latest / "training.json").read_text())["step"]
     assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
-    finish([*training_command(tiny_options(output, cache)), "--resume"])
+    run(output, cache, "train.resume=auto")
     assert weights(output) == weights(finished)
 
 
-def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path: Path, cache: Path) -> None:
+def test_ctrl_c_ends_all_processes_with_a_checkpoint_to_resume_from(
+    tmp_path: Path, cache: Path, uninterrupted: Callable[[int], Uninterrupted]
+) -> None:
     output = tmp_path / "run"
-    process = start(training_command(tiny_options(output, cache, "train.steps=400"), 2))
+    process = start(training_command(tiny_options(output, cache), 2))
     wait_for_step(output, 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: launcher and workers
     printed, _ = process.communicate(timeout=PATIENCE)
@@ -287,6 +296,8 @@ def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path: Path, cache: Path
     latest = Checkpoints(output, 2).latest()
     step = json.loads((latest / "training.json").read_text())["step"]
     assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
+    finish([*training_command(tiny_options(output, cache), 2), "--resume"])
+    assert weights(output) == weights(uninterrupted(2).folder)
 
 
 def test_two_runs_cannot_write_into_one_folder(tmp_path: Path, cache: Path) -> None:
@@ -327,8 +338,8 @@ def test_a_launch_that_lost_its_processes_is_refused(tmp_path: Path, cache: Path
 
 
 def test_two_processes_end_where_one_does(tmp_path: Path, cache: Path) -> None:
-    for processes in (1, 2):
-        finish(training_command(tiny_options(tmp_path / f"run{processes}", cache, *NO_DROPOUT), processes))
+    run(tmp_path / "run1", cache, *NO_DROPOUT)
+    finish(training_command(tiny_options(tmp_path / "run2", cache, *NO_DROPOUT), 2))
     one, two = (CarpModel.from_pretrained(tmp_path / f"run{n}").state_dict() for n in (1, 2))
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, rtol=1e-3, atol=1e-4)
