@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # Set before any library reads them: no test may reach a hub, wherever it runs.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -12,14 +13,13 @@ os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: a second thread only waits f
 os.environ.pop("CARP_MODEL", None)
 
 import pytest
-import torch
 from hypothesis import settings
-from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
-from carp.data.pairs import read_pairs
-from carp.model.carp_model import CarpModel
-from carp.model.configuration import CarpConfig
-from carp.model.encoders import train_tokenizer
+if TYPE_CHECKING:  # imported where they are used: the process that hands tests to others needs none of them
+    from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+    from carp.model.carp_model import CarpModel
+    from carp.model.configuration import CarpConfig
 
 settings.register_profile("carp", deadline=None)  # a machine that is busy elsewhere is no failure
 settings.load_profile("carp")
@@ -39,6 +39,8 @@ def shared_data(name: str) -> Path:
 
 
 def tiny_config(vocab_size: int = 600, **changes: object) -> CarpConfig:
+    from carp.model.configuration import CarpConfig
+
     encoder = {
         "model_type": "roberta",
         "vocab_size": vocab_size,
@@ -57,6 +59,9 @@ def tiny_config(vocab_size: int = 600, **changes: object) -> CarpConfig:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerBase:
+    from carp.data.pairs import read_pairs
+    from carp.model.encoders import train_tokenizer
+
     texts = (text for pair in read_pairs("sample") for text in pair[:2])
     return train_tokenizer(texts, 600, CONTEXT)
 
@@ -64,6 +69,10 @@ def tokenizer() -> PreTrainedTokenizerBase:
 @pytest.fixture
 def model(tokenizer: PreTrainedTokenizerBase) -> CarpModel:
     """A tiny CARP model with random weights and real tokenizers, in evaluation mode."""
+    import torch
+
+    from carp.model.carp_model import CarpModel
+
     torch.manual_seed(0)
     made = CarpModel(tiny_config(len(tokenizer))).eval()
     made.passage_tokenizer = made.critique_tokenizer = tokenizer

@@ -50,7 +50,6 @@ SHAPE: dict[str, Any] = {"pooling": "mean", "max_passage_tokens": BUDGET, "max_c
 SIDES: tuple[Side, ...] = ("passage", "critique")
 TOKENS_PER_CHUNK = 2048
 RESAMPLING = Resampling(1000)
-MARKS = ("<!-- measures -->", "<!-- end of measures -->")
 
 
 class Scorer(Protocol):
@@ -278,6 +277,7 @@ def main() -> None:
     parser.add_argument("--bf16", action="store_true", help="encode in bfloat16: faster where a processor has AMX")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--card", type=Path, help="model card in which the table takes the old one's place")
+    parser.add_argument("--section", default="measures", help="part of the card that the table goes to")
     options = parser.parse_args()
     reviews = yaml.safe_load((Path(__file__).parent / "reviews.yaml").read_text(encoding="utf-8"))
     files = {
@@ -302,17 +302,18 @@ def main() -> None:
         text = json.dumps({"made": about, "measures": everything}, indent=2)
         (draft / "measures.json").write_text(text + "\n", encoding="utf-8")
     if options.card:
-        fill(options.card, table)
+        fill(options.card, options.section, table)
     print(table)
 
 
-def fill(card: Path, table: str) -> None:
-    """Put the table between the two marks of a card."""
+def fill(card: Path, section: str, table: str) -> None:
+    """Put the table between the two marks of a section of a card."""
+    begin, end = f"<!-- {section} -->", f"<!-- end of {section} -->"
     text = card.read_text(encoding="utf-8")
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
+    before, rest = text.split(begin)
+    after = rest.split(end)[1]
     with written_file(card) as draft:
-        draft.write_text(f"{before}{MARKS[0]}\n{table}{MARKS[1]}{after}", encoding="utf-8")
+        draft.write_text(f"{before}{begin}\n{table}{end}{after}", encoding="utf-8")
 
 
 def markdown(found: dict[str, dict[str, Estimate]]) -> str:

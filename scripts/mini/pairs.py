@@ -27,6 +27,7 @@ from carp.data.damage.passage import sentences_of, within
 from carp.files import written_file
 
 Pair = dict[str, Any]
+SOURCES = ("critiques", "criteria", "spans", "damage")
 WORDS = (40, 130)  # of an excerpt
 DAMAGED = 4  # versions of an excerpt, beside the one that nothing was done to
 
@@ -84,6 +85,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="Parquet file to write")
     parser.add_argument("--damaged", type=int, default=12_000, help="pairs with a damaged passage")
     parser.add_argument("--critiques", type=int, help="of the longer critiques only so many, drawn at random")
+    parser.add_argument(
+        "--sources", nargs="+", choices=SOURCES, default=SOURCES, help="keep only these, to see what each is good for"
+    )
     options = parser.parse_args()
     critiques = read(options.work / "critiques" / "train")
     chosen = critiques if options.critiques is None else Random(0).sample(critiques, options.critiques)
@@ -91,6 +95,7 @@ def main() -> None:
     pairs += remark_pairs(options.work / "remarks" / "train")
     fine = yaml.safe_load((Path(__file__).parent / "remarks.yaml").read_text(encoding="utf-8"))["fine"]
     pairs += damaged_pairs(sorted({pair["passage"] for pair in critiques}), options.damaged, fine)
+    pairs = [pair for pair in pairs if pair["source"] in options.sources]
     Random(0).shuffle(pairs)
     columns = ("passage", "critique", "group", "topic", "source")
     table = pa.table({name: [pair[name] for pair in pairs] for name in columns})
