@@ -86,6 +86,7 @@ def test_a_text_without_states_is_reported(tmp_path: Path) -> None:
         states.of(TokenizedTexts.from_lists([[1, 2], [3]]))
 
 
+@pytest.mark.slow
 def test_two_processes_end_where_one_does(tmp_path: Path) -> None:
     run(tmp_path / "run1", tmp_path / "cache1")
     finish(training_command(tiny_options(tmp_path / "run2", tmp_path / "cache2", FROZEN), 2))
