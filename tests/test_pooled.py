@@ -15,6 +15,7 @@ from carp.config import load_config
 from carp.errors import InputError
 from carp.model.carp_model import CarpModel
 from carp.model.texts import TokenizedTexts
+from carp.model.tower import TextTower
 from carp.training import pooled
 from carp.training.checkpoints import Checkpoints
 from carp.training.loop import prepare, train
@@ -64,13 +65,13 @@ def test_pooled_states_are_those_of_the_encoder(tmp_path: Path) -> None:
 
 def test_a_text_is_encoded_once_for_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     added: list[int] = []
-    add = pooled.PooledStates.add
+    pool = TextTower.pool
 
-    def counted(self: pooled.PooledStates, tower: object, texts: TokenizedTexts, chunk: int) -> None:
-        added.extend(texts.fingerprints().tolist())
-        add(self, tower, texts, chunk)  # type: ignore[arg-type]
+    def counted(self: TextTower, texts: TokenizedTexts, rows: torch.Tensor) -> torch.Tensor:
+        added.extend(texts.fingerprints()[rows].tolist())
+        return pool(self, texts, rows)
 
-    monkeypatch.setattr(pooled.PooledStates, "add", counted)
+    monkeypatch.setattr(TextTower, "pool", counted)
     monkeypatch.setattr(pooled, "SHARD", 50)
     first = run(tmp_path / "first", tmp_path / "cache")
     assert len(added) == len(set(added)) > 400

@@ -64,6 +64,10 @@ class TokenizedTexts:
         """The same texts with their pooled states [n, hidden]."""
         return replace(self, pooled=pooled)
 
+    def take(self, rows: Tensor) -> TokenizedTexts:
+        """The texts ``rows`` [k] alone."""
+        return TokenizedTexts(*self.flat(rows), None if self.pooled is None else self.pooled[rows])
+
     @cached_property
     def starts(self) -> Tensor:
         """[n] index of each text's first token."""

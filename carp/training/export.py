@@ -53,7 +53,7 @@ def export_run(output: Path, best: Path, state: dict[str, Any], passages: Tokeni
 def _some(texts: TokenizedTexts) -> TokenizedTexts:
     """The different ones, at most :data:`REFERENCES` of them, in their order."""
     first = np.unique(texts.fingerprints().numpy(), return_index=True)[1]
-    return TokenizedTexts(*texts.flat(torch.from_numpy(np.sort(first)[:REFERENCES])))
+    return texts.take(torch.from_numpy(np.sort(first)[:REFERENCES]))
 
 
 def _training_section(output: Path, state: dict[str, Any]) -> str:

@@ -144,4 +144,4 @@ def _unknown(data: TrainingData, side: str, states: PooledStates, accelerator: A
             shards = torch.tensor(list(new.values()), dtype=torch.long).split(SHARD)
             for rows in shards[accelerator.process_index :: accelerator.num_processes]:
                 if len(rows):
-                    yield TokenizedTexts(*texts.flat(rows))
+                    yield texts.take(rows)

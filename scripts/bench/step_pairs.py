@@ -25,7 +25,7 @@ class Pairs(NamedTuple):
 
     def rows(self, rows: Tensor) -> Pairs:
         """The pairs ``rows`` [k], in that order."""
-        return Pairs(*(TokenizedTexts(*side.flat(rows)) for side in self))
+        return Pairs(*(side.take(rows) for side in self))
 
     def first(self, n: int) -> Pairs:
         return self.rows(torch.arange(min(n, len(self.passages))))

@@ -83,7 +83,7 @@ class Model:
         with torch.autocast("cpu", torch.bfloat16, enabled=self._bf16):
             for rows in states.lacks(texts.fingerprints()).nonzero().flatten().split(SHARD):
                 if len(rows):
-                    states.add(tower, TokenizedTexts(*texts.flat(rows)), TOKENS_PER_CHUNK)
+                    states.add(tower, texts.take(rows), TOKENS_PER_CHUNK)
         states.read()
         return tower.embed(texts.with_pooled(states.of(texts)), torch.arange(len(texts)))
 
