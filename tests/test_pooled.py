@@ -64,20 +64,20 @@ def test_pooled_states_are_those_of_the_encoder(tmp_path: Path) -> None:
 
 
 def test_a_text_is_encoded_once_for_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    added: list[int] = []
+    encoded: list[int] = []
     pool = TextTower.pool
 
     def counted(self: TextTower, texts: TokenizedTexts, rows: torch.Tensor) -> torch.Tensor:
-        added.extend(texts.fingerprints()[rows].tolist())
+        encoded.extend(texts.fingerprints()[rows].tolist())
         return pool(self, texts, rows)
 
     monkeypatch.setattr(TextTower, "pool", counted)
     monkeypatch.setattr(pooled, "SHARD", 50)
     first = run(tmp_path / "first", tmp_path / "cache")
-    assert len(added) == len(set(added)) > 400
-    once = len(added)
+    assert len(encoded) == len(set(encoded)) > 400
+    once = len(encoded)
     second = run(tmp_path / "second", tmp_path / "cache")
-    assert len(added) == once
+    assert len(encoded) == once
     assert (first / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes()
 
 

@@ -45,6 +45,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Uninterrupted(NamedTuple):
+    """A run from start to end, and how long the whole process took."""
+
     folder: Path
     seconds: float
 
@@ -267,6 +269,18 @@ def test_a_run_killed_and_resumed_ends_with_the_same_bytes(
     assert ours == theirs
 
 
+def test_two_processes_resume_to_the_same_bytes(
+    tmp_path: Path, cache: Path, uninterrupted: Callable[[int], Uninterrupted]
+) -> None:
+    resumed = tmp_path / "resumed"
+    command = training_command(tiny_options(resumed, cache), 2)
+    process = start(command)
+    wait_for_step(resumed, 5)
+    kill(process)
+    finish([*command, "--resume"])
+    assert weights(resumed) == weights(uninterrupted(2).folder)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path: Path, cache: Path, finished: Path, number: int) -> None:
     output = tmp_path / "run"
@@ -284,11 +298,10 @@ def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path: Path, cache: Path, fi
     assert weights(output) == weights(finished)
 
 
-def test_ctrl_c_ends_all_processes_with_a_checkpoint_to_resume_from(
-    tmp_path: Path, cache: Path, uninterrupted: Callable[[int], Uninterrupted]
-) -> None:
+def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path: Path, cache: Path) -> None:
     output = tmp_path / "run"
-    process = start(training_command(tiny_options(output, cache), 2))
+    # Far more steps than it takes: however late the signal comes, the run has not ended.
+    process = start(training_command(tiny_options(output, cache, "train.steps=400"), 2))
     wait_for_step(output, 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: launcher and workers
     printed, _ = process.communicate(timeout=PATIENCE)
@@ -296,8 +309,6 @@ def test_ctrl_c_ends_all_processes_with_a_checkpoint_to_resume_from(
     latest = Checkpoints(output, 2).latest()
     step = json.loads((latest / "training.json").read_text())["step"]
     assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
-    finish([*training_command(tiny_options(output, cache), 2), "--resume"])
-    assert weights(output) == weights(uninterrupted(2).folder)
 
 
 def test_two_runs_cannot_write_into_one_folder(tmp_path: Path, cache: Path) -> None:
