@@ -114,6 +114,18 @@ def test_importing_carp_imports_no_heavy_library() -> None:
     assert python(f"import sys, carp; print({HEAVY})").stdout == "[]\n"
 
 
+EXTRAS = ["sklearn", "scipy", "openai", "peft", "gguf", "spacy", "datasketch", "deepspeed", "wandb", "tensorboard"]
+
+
+def test_scoring_needs_no_extra(model: CarpModel, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path)
+    # None in sys.modules: importing it fails, as where it is not installed.
+    code = f"import sys; sys.modules |= dict.fromkeys({EXTRAS}); import carp; "
+    code += "print(carp.score('It rained.', model=sys.argv[1]).shape)"
+    scored = python(code, str(tmp_path))
+    assert scored.stdout == "(9,)\n", scored.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -40,7 +40,7 @@ def some_data(tmp_path: Path) -> Path:
 def documented_commands(**places: Path) -> str:
     """The shell lines of the recipe's page, with its folders replaced and little work."""
     page = RECIPE.read_text(encoding="utf-8")
-    (script,) = re.findall(r"```bash\n(.+?)```", page, re.DOTALL)
+    script = re.findall(r"```bash\n(.+?)```", page, re.DOTALL)[0]
     script = re.sub(r"^pip .*\n", "", script)
     for written, place in (
         ("../shared/data", places["data"]),

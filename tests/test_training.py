@@ -29,7 +29,7 @@ from carp.model.carp_model import CarpModel
 from carp.model.configuration import LOGIT_SCALE_BOUNDS
 from carp.training.checkpoints import Checkpoints
 from carp.training.loop import train
-from carp.training.metrics import read_metrics
+from carp.training.metrics import Reporter, read_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -236,6 +236,11 @@ def wait_for_step(output: Path, step: int) -> None:
         time.sleep(0.02)
 
 
+def assert_newest_checkpoint_is_the_last_step(output: Path) -> None:
+    step = json.loads((Checkpoints(output, 2).latest() / "training.json").read_text())["step"]
+    assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
+
+
 def kill_and_resume(command: list[str], kills: int, longest: float, seed: int) -> None:
     """Kill a run ``kills`` times, each after a random part of ``longest`` seconds; resume it each time; let it end."""
     generator = random.Random(seed)
@@ -281,34 +286,54 @@ def test_two_processes_resume_to_the_same_bytes(
     assert weights(resumed) == weights(uninterrupted(2).folder)
 
 
+def signal_after_step(monkeypatch: pytest.MonkeyPatch, number: int, step: int) -> None:
+    """Send this process a signal as soon as a run in it reports the step."""
+    report = Reporter.step
+
+    def report_and_signal(self: Reporter, metrics: dict[str, float]) -> None:
+        report(self, metrics)
+        if metrics["step"] == step:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(Reporter, "step", report_and_signal)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path: Path, cache: Path, finished: Path, number: int) -> None:
+def test_a_run_that_a_signal_ended_resumes_to_the_same_bytes(
+    tmp_path: Path, cache: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     output = tmp_path / "run"
-    process = start(training_command(tiny_options(output, cache)))
-    wait_for_step(output, 2)
-    process.send_signal(number)
-    printed, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 128 + number
-    assert "continue with the same command and --resume" in printed
-    assert "Traceback" not in printed
-    latest = Checkpoints(output, 2).latest()
-    step = json.loads((latest / "training.json").read_text())["step"]
-    assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
+    with monkeypatch.context() as patched:
+        signal_after_step(patched, number, 5)
+        with pytest.raises(CarpError, match="continue with the same command and --resume") as stop:
+            run(output, cache)
+    assert stop.value.exit_code == 128 + number
+    assert json.loads((Checkpoints(output, 2).path(5) / "training.json").read_text())["step"] == 5
     run(output, cache, "train.resume=auto")
     assert weights(output) == weights(finished)
 
 
-def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path: Path, cache: Path) -> None:
+def test_a_signal_ends_the_process_with_a_checkpoint(tmp_path: Path, cache: Path) -> None:
     output = tmp_path / "run"
     # Far more steps than it takes: however late the signal comes, the run has not ended.
+    process = start(training_command(tiny_options(output, cache, "train.steps=400")))
+    wait_for_step(output, 2)
+    process.terminate()
+    printed, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "continue with the same command and --resume" in printed
+    assert "Traceback" not in printed
+    assert_newest_checkpoint_is_the_last_step(output)
+
+
+def test_ctrl_c_ends_all_processes_with_a_checkpoint(tmp_path: Path, cache: Path) -> None:
+    output = tmp_path / "run"
     process = start(training_command(tiny_options(output, cache, "train.steps=400"), 2))
     wait_for_step(output, 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: launcher and workers
     printed, _ = process.communicate(timeout=PATIENCE)
     assert "continue with the same command and --resume" in printed
-    latest = Checkpoints(output, 2).latest()
-    step = json.loads((latest / "training.json").read_text())["step"]
-    assert step == max(r["step"] for r in read_metrics(output / "metrics.jsonl"))
+    assert_newest_checkpoint_is_the_last_step(output)
 
 
 def test_two_runs_cannot_write_into_one_folder(tmp_path: Path, cache: Path) -> None:

@@ -69,7 +69,7 @@ class TextTower(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """[n, length] token ids and mask -> [n, dim] embeddings of unit length, float32 or better."""
-        return self._project(self._pooled(input_ids, attention_mask))
+        return self._project(self._pool_padded(input_ids, attention_mask))
 
     def embed(self, texts: TokenizedTexts, rows: Tensor) -> Tensor:
         """Embeddings [k, dim] of the texts ``rows``: the one place where a chunk is computed."""
@@ -83,7 +83,7 @@ class TextTower(nn.Module):
         # Any other attention would ignore the boundaries and let texts see each other.
         if self.first_position is None or self.encoder.config._attn_implementation != ATTENTION:
             input_ids, mask = texts.padded(rows, self.pad_token_id)
-            return self._pooled(input_ids.to(device), mask.to(device))
+            return self._pool_padded(input_ids.to(device), mask.to(device))
         tokens, lengths = texts.flat(rows)
         layout = Layout.of(lengths, device)
         states = self.encoder(
@@ -97,7 +97,7 @@ class TextTower(nn.Module):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def _pooled(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def _pool_padded(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         return POOLINGS[self.pooling](_sharpened(states), attention_mask)
 

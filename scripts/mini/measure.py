@@ -279,6 +279,10 @@ def main() -> None:
     parser.add_argument("--card", type=Path, help="model card in which the table takes the old one's place")
     parser.add_argument("--section", default="measures", help="part of the card that the table goes to")
     options = parser.parse_args()
+    if options.card and not all(mark in options.card.read_text(encoding="utf-8") for mark in marks(options.section)):
+        parser.error(
+            f"{options.card} lacks the lines {' and '.join(marks(options.section))}, between which the table goes"
+        )
     reviews = yaml.safe_load((Path(__file__).parent / "reviews.yaml").read_text(encoding="utf-8"))
     files = {
         "heldout": options.work / "heldout.jsonl",
@@ -306,9 +310,14 @@ def main() -> None:
     print(table)
 
 
+def marks(section: str) -> tuple[str, str]:
+    """The lines of a card between which the table of a section stands."""
+    return f"<!-- {section} -->", f"<!-- end of {section} -->"
+
+
 def fill(card: Path, section: str, table: str) -> None:
     """Put the table between the two marks of a section of a card."""
-    begin, end = f"<!-- {section} -->", f"<!-- end of {section} -->"
+    begin, end = marks(section)
     text = card.read_text(encoding="utf-8")
     before, rest = text.split(begin)
     after = rest.split(end)[1]

@@ -27,7 +27,9 @@ from carp.data.damage.passage import sentences_of, within
 from carp.files import written_file
 
 Pair = dict[str, Any]
-SOURCES = ("critiques", "criteria", "spans", "damage")
+SOURCES = ("critiques", "criteria", "spans", "damage", "ratings")
+OF_CARP_MINI = SOURCES[:4]
+REMARKS = {"eqbench_creative_writing_v3": "criteria", "storyer": "ratings", "ttcw": "ratings", "spans": "spans"}
 WORDS = (40, 130)  # of an excerpt
 DAMAGED = 4  # versions of an excerpt, beside the one that nothing was done to
 
@@ -41,7 +43,7 @@ def read(folder: Path) -> list[Pair]:
 
 def remark_pairs(folder: Path) -> Iterator[Pair]:
     for pair in read(folder):
-        yield {**pair, "group": pair["aspect"], "source": "spans" if pair["source"] == "spans" else "criteria"}
+        yield {**pair, "group": pair["aspect"], "source": REMARKS[pair["source"]]}
 
 
 def damaged_pairs(passages: list[str], wanted: int, fine: list[str]) -> Iterator[Pair]:
@@ -86,7 +88,11 @@ def main() -> None:
     parser.add_argument("--damaged", type=int, default=12_000, help="pairs with a damaged passage")
     parser.add_argument("--critiques", type=int, help="of the longer critiques only so many, drawn at random")
     parser.add_argument(
-        "--sources", nargs="+", choices=SOURCES, default=SOURCES, help="keep only these, to see what each is good for"
+        "--sources",
+        nargs="+",
+        choices=SOURCES,
+        default=OF_CARP_MINI,
+        help="what the pairs are made of (all but people's ratings, which have not helped)",
     )
     options = parser.parse_args()
     critiques = read(options.work / "critiques" / "train")

@@ -37,6 +37,10 @@ HELD_OUT = {"eqbench_creative_writing_v3": 0.155, "ttcw": 0.5, "storyer": 0.2}  
 HELD_OUT_SPANS = 0.4  # of the paragraphs
 CLEAR = 0.7  # standard deviations from the prompt's mean at which a score is high or low
 REMARKS_PER_STORY = 6
+BEST_RATING = {"storyer": 5, "ttcw": 1}
+WORST_RATING = {"storyer": 1, "ttcw": 0}
+CLEAR_RATING = (0.4, 0.6)  # of the way from the worst to the best: below is low, above is high
+PLACES_PER_RATING = 4
 
 
 def share_of(text: str) -> float:
@@ -78,6 +82,36 @@ def criteria_remarks(record: Raw, scores: dict[str, float], remarks: Raw) -> Ite
         }
 
 
+def rating_remarks(record: Raw, remarks: Raw) -> Iterator[Raw]:
+    """Comments on places of a story that say what people's ratings of its aspects say."""
+    rng = Random(record["story_id"])
+    starts = sentence_starts(record["story"])
+    for aspect, rating in people_ratings(record).items():
+        if aspect not in remarks["ratings"] or CLEAR_RATING[0] <= rating <= CLEAR_RATING[1]:
+            continue
+        side = "high" if rating > CLEAR_RATING[1] else "low"
+        for start in rng.sample(starts, min(PLACES_PER_RATING, len(starts))):
+            yield {
+                "text": rng.choice(remarks["ratings"][aspect][side]),
+                "start": start,
+                "end": start + 1,
+                "aspect": f"{aspect}: {side}",
+            }
+
+
+def people_ratings(record: Raw) -> dict[str, float]:
+    """Aspect -> people's mean rating of it, from 0 (worst) to 1 (best); crowd readers' mean over all aspects too."""
+    source = record["source"]
+    ratings: dict[str, list[float]] = defaultdict(list)
+    for comment in record["comments"]:
+        if source in BEST_RATING and comment.get("aspect") and comment.get("rating") is not None:
+            part = (comment["rating"] - WORST_RATING[source]) / (BEST_RATING[source] - WORST_RATING[source])
+            ratings[comment["aspect"]].append(part)
+            if source == "storyer":
+                ratings["the whole"].append(part)
+    return {aspect: mean(of) for aspect, of in ratings.items()}
+
+
 def span_records(record: Raw, remarks: Raw) -> Iterator[Raw]:
     """Marked spans, alone and in their paragraph, with a remark; an expert's rewriting with another one."""
     rng = Random(record["id"])
@@ -99,12 +133,12 @@ def span_record(text: str, *comments: Raw) -> Raw:
     return {"story": text, "source": "spans", "topic": "spans", "comments": list(comments)}
 
 
-def with_comments(record: Raw, comments: list[Raw]) -> Raw:
+def with_comments(record: Raw, comments: list[Raw], topic: str | None = None) -> Raw:
     """What `carp prepare` needs of a story; stories to one prompt are of one topic."""
     return {
         "story": record["story"],
         "source": record["source"],
-        "topic": record["meta"].get("prompt_id"),
+        "topic": topic or record["meta"].get("prompt_id"),
         "comments": comments,
     }
 
@@ -140,6 +174,11 @@ def main() -> None:
                 with_comments(record, comments)
                 for record in training
                 if (comments := list(criteria_remarks(record, scores[record["story_id"]], remarks)))
+            ),
+            *(
+                with_comments(record, comments, topic=f"rated: {record['source']}")
+                for record in training
+                if (comments := list(rating_remarks(record, remarks)))
             ),
             *(
                 made
