@@ -275,10 +275,12 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with storyer_ratings.jsonl.gz")
     parser.add_argument("--model", action="append", default=[], metavar="FOLDER", help="may be repeated")
     parser.add_argument("--bf16", action="store_true", help="encode in bfloat16: faster where a processor has AMX")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write; must be new")
     parser.add_argument("--card", type=Path, help="model card in which the table takes the old one's place")
     parser.add_argument("--section", default="measures", help="part of the card that the table goes to")
     options = parser.parse_args()
+    if options.out.exists():
+        parser.error(f"{options.out} exists; give a new folder")
     if options.card and not all(mark in options.card.read_text(encoding="utf-8") for mark in marks(options.section)):
         parser.error(
             f"{options.card} lacks the lines {' and '.join(marks(options.section))}, between which the table goes"
