@@ -183,9 +183,8 @@ def _forward(model: Any, ids: Tensor, mask: Tensor, cache: DynamicCache | None, 
     if cache is not None:
         more["past_key_values"] = cache
     inputs = {"input_ids": ids, "attention_mask": mask, **more}
-    taken = inspect.signature(
-        type(model).forward
-    ).parameters  # some models have no positions: their attention is enough
+    # Some models take no positions: their attention is enough.
+    taken = inspect.signature(type(model).forward).parameters
     inputs = {name: v.to(model.device) if isinstance(v, Tensor) else v for name, v in inputs.items() if name in taken}
     logits: Tensor = model(**inputs, use_cache=cache is not None).logits
     return logits
