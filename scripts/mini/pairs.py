@@ -27,8 +27,8 @@ from carp.data.damage.passage import sentences_of, within
 from carp.files import written_file
 
 Pair = dict[str, Any]
-SOURCES = ("critiques", "criteria", "spans", "damage", "ratings")
-OF_CARP_MINI = SOURCES[:4]
+OF_CARP_MINI = ("critiques", "criteria", "spans", "damage")
+SOURCES = (*OF_CARP_MINI, "ratings")
 REMARKS = {"eqbench_creative_writing_v3": "criteria", "storyer": "ratings", "ttcw": "ratings", "spans": "spans"}
 WORDS = (40, 130)  # of an excerpt
 DAMAGED = 4  # versions of an excerpt, beside the one that nothing was done to

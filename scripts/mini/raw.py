@@ -37,8 +37,7 @@ HELD_OUT = {"eqbench_creative_writing_v3": 0.155, "ttcw": 0.5, "storyer": 0.2}  
 HELD_OUT_SPANS = 0.4  # of the paragraphs
 CLEAR = 0.7  # standard deviations from the prompt's mean at which a score is high or low
 REMARKS_PER_STORY = 6
-BEST_RATING = {"storyer": 5, "ttcw": 1}
-WORST_RATING = {"storyer": 1, "ttcw": 0}
+RATINGS = {"storyer": (1, 5), "ttcw": (0, 1)}  # by people: the worst and the best
 CLEAR_RATING = (0.4, 0.6)  # of the way from the worst to the best: below is low, above is high
 PLACES_PER_RATING = 4
 
@@ -87,7 +86,7 @@ def rating_remarks(record: Raw, remarks: Raw) -> Iterator[Raw]:
     rng = Random(record["story_id"])
     starts = sentence_starts(record["story"])
     for aspect, rating in people_ratings(record).items():
-        if aspect not in remarks["ratings"] or CLEAR_RATING[0] <= rating <= CLEAR_RATING[1]:
+        if CLEAR_RATING[0] <= rating <= CLEAR_RATING[1]:
             continue
         side = "high" if rating > CLEAR_RATING[1] else "low"
         for start in rng.sample(starts, min(PLACES_PER_RATING, len(starts))):
@@ -101,13 +100,15 @@ def rating_remarks(record: Raw, remarks: Raw) -> Iterator[Raw]:
 
 def people_ratings(record: Raw) -> dict[str, float]:
     """Aspect -> people's mean rating of it, from 0 (worst) to 1 (best); crowd readers' mean over all aspects too."""
-    source = record["source"]
+    if record["source"] not in RATINGS:
+        return {}
+    worst, best = RATINGS[record["source"]]
     ratings: dict[str, list[float]] = defaultdict(list)
     for comment in record["comments"]:
-        if source in BEST_RATING and comment.get("aspect") and comment.get("rating") is not None:
-            part = (comment["rating"] - WORST_RATING[source]) / (BEST_RATING[source] - WORST_RATING[source])
+        if comment.get("aspect"):
+            part = (comment["rating"] - worst) / (best - worst)
             ratings[comment["aspect"]].append(part)
-            if source == "storyer":
+            if record["source"] == "storyer":
                 ratings["the whole"].append(part)
     return {aspect: mean(of) for aspect, of in ratings.items()}
 
@@ -134,7 +135,7 @@ def span_record(text: str, *comments: Raw) -> Raw:
 
 
 def with_comments(record: Raw, comments: list[Raw], topic: str | None = None) -> Raw:
-    """What `carp prepare` needs of a story; stories to one prompt are of one topic."""
+    """What `carp prepare` needs of a story; its topic is its prompt, unless another one is given."""
     return {
         "story": record["story"],
         "source": record["source"],
