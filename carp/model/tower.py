@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedConfig
 
 from carp.model.cpu_layers import use_cpu_layers
+from carp.model.heap import keep_heap
 from carp.model.texts import TokenizedTexts
 from carp.model.unpadded import ATTENTION, Layout, first_position, pool_runs, position_ids
 
@@ -73,6 +74,8 @@ class TextTower(nn.Module):
 
     def embed(self, texts: TokenizedTexts, rows: Tensor) -> Tensor:
         """Embeddings [k, dim] of the texts ``rows``: the one place where a chunk is computed."""
+        if self.device.type == "cpu":
+            keep_heap()
         if texts.pooled is None:
             return self._project(self.pool(texts, rows))
         return self._project(texts.pooled[rows].to(self.device))

@@ -22,6 +22,7 @@ from carp.data.tokenized import Batch, BatchSampler, TokenizedPairs
 from carp.errors import NonFiniteLossError
 from carp.model.carp_model import CarpModel
 from carp.model.graphs import memory_for_graphs
+from carp.model.heap import release_heap
 from carp.training.checkpoints import Checkpoints, load_optimizer
 from carp.training.contrastive import contrastive_backward
 from carp.training.export import export_run
@@ -92,6 +93,7 @@ def train(config: TrainingConfig) -> Path:
             accelerator.wait_for_everyone()
     finally:
         accelerator.end_training()
+        release_heap()
     return output
 
 

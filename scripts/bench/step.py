@@ -32,7 +32,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import harmonic_mean, median
 
 import numpy as np
 import torch
@@ -52,6 +52,7 @@ CHECKED_CHUNK_PAIRS, CHECKED_CHUNK_TOKENS = 8, 1024  # small, so that the check 
 TOLERANCE = 1e-4  # relative, in the Euclidean norm; float32 has 6e-8, the sums here are over some 10,000 terms
 TUNING_PAIRS = {"cpu": 128, "cuda": 1024}
 MATRIX = {"cpu": 2048, "cuda": 8192}
+WINDOW = 5.0  # seconds
 PAPERS_STEPS = 1400  # CARP, section 3: some 1,400 steps of 2048 pairs
 
 
@@ -113,25 +114,38 @@ def _differences(found: dict[str, np.ndarray], reference: dict[str, np.ndarray])
 
 
 class MatrixPeak:
-    """FLOPs per second on square matrices, in the precision of the steps: the best of three products a round, by each
-    of torch.mm and oneDNN."""
+    """FLOPs per second on square matrices, in the precision of the steps, by the faster of torch.mm and oneDNN.
+
+    Attributes:
+        best: of a single product, ever.
+        kept_up: by round, what is kept up for ``WINDOW`` seconds before each method's turn. On a quiet machine it is
+            about ``best``; one that others share stands still now and then, in products as in steps.
+    """
 
     def __init__(self, setup: Setup) -> None:
-        self.best = 0.0
         size = MATRIX["cuda" if setup.on_gpu else "cpu"]
         dtype = torch.bfloat16 if setup.bf16 else torch.float32
         first, second = (torch.randn(size, size, device=setup.device, dtype=dtype) for _ in range(2))
-        self.flops = 2 * size**3
         layer = CpuLinear(size, size, bias=False, device=setup.device, dtype=dtype).requires_grad_(False)
-        self.products: list[Callable[[], Tensor]] = [lambda: torch.mm(first, second), lambda: layer(first)]
-        self._best_seconds()  # warm-up
-        self.measure()
+        products: list[Callable[[], Tensor]] = [lambda: torch.mm(first, second), lambda: layer(first)]
+        fastest = {product: min(_seconds(product) for _ in range(6)) for product in products}
+        self.product = min(products, key=lambda product: fastest[product])
+        self.flops = 2 * size**3
+        self.best = self.flops / fastest[self.product]
+        self.windows: list[tuple[int, float]] = []  # round, FLOPs per second
 
-    def measure(self) -> None:
-        self.best = max(self.best, self.flops / self._best_seconds())
+    def measure(self, number: int) -> None:
+        """Keep the products up for a while, in round ``number``."""
+        seconds: list[float] = []
+        while sum(seconds) < WINDOW:
+            seconds.append(_seconds(self.product))
+        self.best = max(self.best, self.flops / min(seconds))
+        self.windows.append((number, self.flops * len(seconds) / sum(seconds)))
 
-    def _best_seconds(self) -> float:
-        return min(_seconds(product) for product in self.products for _ in range(3))
+    @property
+    def kept_up(self) -> list[float]:
+        rounds = sorted({number for number, _ in self.windows})
+        return [harmonic_mean([rate for number, rate in self.windows if number == i]) for i in rounds]
 
 
 def _seconds(product: Callable[[], Tensor]) -> float:
@@ -164,8 +178,10 @@ def measure(setup: Setup, pairs: Pairs, names: Sequence[str], rounds: int, budge
     """The table of one size.
 
     Seconds are the median over rounds. The ratio is the median over rounds of the method's seconds / those of carp in
-    the same round: above 1 is slower than carp. Peak memory is that of the timed steps alone, weights and optimiser
-    included; of the GPU where there is one. A method that fails is left out and named on stderr.
+    the same round: above 1 is slower than carp. Useful work is compared with the best matrix product of the whole run
+    and, round by round, with what products keep up (see :class:`MatrixPeak`). Peak memory is that of the timed steps
+    alone, weights and optimiser included; of the GPU where there is one. A method that fails is left out and named on
+    stderr.
     """
     peak = MatrixPeak(setup)
     flops = useful_flops(setup.config, pairs)
@@ -194,12 +210,15 @@ def measure(setup: Setup, pairs: Pairs, names: Sequence[str], rounds: int, budge
         compared = f"{ratio(seconds[name], seconds['carp']):.2f}" if "carp" in done and rounds else "-"
         row = [f"{middle:.3g}", f"{len(pairs.passages) / middle:.1f}", compared, f"{peaks[name]:.0f}"]
         row += [f"{measured[name].efficiency:.2f}", f"{measured[name].passes:.2f}", f"{flops / middle / peak.best:.0%}"]
+        shares = [flops / s / rate for s, rate in zip(seconds[name], peak.kept_up, strict=True)]
+        row.append(f"{median(shares or [math.nan]):.0%}")
         rows.append([name, chunks[name], *row])
     header = ["method", "chunk", "seconds", "pairs/s", "time / carp's", "peak MB", "token efficiency"]
-    header += ["forward passes", "share of matrix peak"]
+    header += ["forward passes", "share of the best product", "of products kept up"]
     about = (
         f"{len(pairs.passages)} pairs, {tokens[0]} + {tokens[1]} tokens, {rounds} rounds; useful work "
-        f"{flops / 1e12:.2f} TFLOP; matrix-product peak {peak.best / 1e9:.0f} GFLOP/s"
+        f"{flops / 1e12:.2f} TFLOP; best matrix product {peak.best / 1e9:.0f} GFLOP/s, "
+        f"kept up {median(peak.kept_up or [math.nan]) / 1e9:.0f}"
     )
     if "carp" in done and rounds:
         about += f"; {PAPERS_STEPS} steps of carp would take {PAPERS_STEPS * median(seconds['carp']) / 3600:.1f} hours"

@@ -116,22 +116,24 @@ def running(makers: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Worker]
 
 
 def in_turn(
-    workers: Mapping[str, Worker], method: str, rounds: int, between: Callable[[], None] | None = None
+    workers: Mapping[str, Worker], method: str, rounds: int, between: Callable[[int], None] | None = None
 ) -> dict[str, list[float]]:
     """Seconds that ``method`` of each worker returns, in ``rounds`` rounds over all of them.
 
-    Every round starts with another worker, so that none always follows the same one. ``between`` is called once
-    before every round. A worker that fails is left out from then on and named on stderr; its list is shorter.
+    Every round starts with another worker, so that none always follows the same one. ``between`` is called before
+    every call, with the number of the round. A worker that fails is left out from then on and named on stderr; its
+    list is shorter. Times are told on stderr as they come.
     """
     seconds: dict[str, list[float]] = {name: [] for name in workers}
     alive = list(workers)
     for i in range(rounds):
-        if between is not None:
-            between()
         first = i % max(1, len(alive))
         for name in alive[first:] + alive[:first]:
+            if between is not None:
+                between(i)
             try:
                 seconds[name].append(workers[name].call(method))
+                print(f"round {i + 1}: {name} {seconds[name][-1]:.3g} s", file=sys.stderr, flush=True)
             except WorkerError as error:
                 print(error, file=sys.stderr, flush=True)
                 alive.remove(name)
