@@ -259,6 +259,19 @@ def test_jagged_attention_is_attention_within_each_text(dropout: float) -> None:
     torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("lengths", [[40, 33, 33, 33, 17, 16, 3], [16, 16], [70, 1], [9]])
+def test_inference_attends_within_each_text(lengths: list[int]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = [torch.randn(sum(lengths), 2, 4, dtype=torch.float64, generator=generator) for _ in range(3)]
+    layout = unpadded.Layout.of(torch.tensor(lengths), torch.device("cpu"))
+    expected = unpadded.attend_runs(*rows, layout, 0.0, None)
+    with torch.inference_mode():
+        found = unpadded.attend_runs(*rows, layout, 0.0, None)
+    assert (found - expected).abs().max() < 1e-12
+    wider = [window.bias is not None for window in layout.windows]
+    assert any(wider) == (lengths[0] % unpadded.LANES > 0 and len(lengths) > 1)
+
+
 def test_an_encoder_that_needs_padding_says_so(caplog: pytest.LogCaptureFixture) -> None:
     unpadded._say_that_it_is_padded.cache_clear()
     config = DistilBertConfig(vocab_size=600, dim=16, n_layers=1, n_heads=2, hidden_dim=32, max_position_embeddings=64)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ ATTENTION = "carp_unpadded"
 # position: RoBERTa counts from behind its padding token.
 BERT_LIKE = ("bert",)
 ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert")
+LANES = 16  # float32 values of the widest vector register
 log = logging.getLogger(__name__)
 
 
@@ -39,6 +40,22 @@ class EqualLengths(NamedTuple):
 
     number: int
     length: int
+
+
+class Window(NamedTuple):
+    """The keys that each text of a run attends to in inference: ``width`` tokens, its own among them.
+
+    torch's kernel takes the keys that fill no vector register one by one, up to a third of its time; so a window ends
+    where registers do, if need be in a neighbouring text, whose tokens get the ``bias`` of minus infinity.
+
+    Attributes:
+        first: token at which the window of the run's first text begins.
+        bias: [width], 0 for the text's own tokens; ``None`` where there are no others.
+    """
+
+    first: int
+    width: int
+    bias: Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +79,22 @@ class Layout:
         runs = [EqualLengths(len(list(group)), length) for length, group in groupby(lengths.tolist())]
         offsets = F.pad(lengths.cumsum(0), (1, 0)).to(device, non_blocking=True)
         return cls(runs, offsets, int(lengths.min()), int(lengths.max()))
+
+    @cached_property
+    def windows(self) -> list[Window]:
+        """The window of each run."""
+        windows, start, total = [], 0, sum(run.number * run.length for run in self.runs)
+        for number, length in self.runs:
+            width = -(-length // LANES) * LANES
+            first = min(start, total - (number - 1) * length - width)  # the last window ends with the chunk
+            if width == length or first < 0:
+                windows.append(Window(start, length, None))
+            else:
+                bias = torch.full((width,), -torch.inf)
+                bias[start - first :][:length] = 0
+                windows.append(Window(first, width, bias))
+            start += number * length
+        return windows
 
     def split(self, states: Tensor) -> list[Tensor]:
         """[total, ...] -> [number, length, ...] of each run, views."""
@@ -124,6 +157,8 @@ def attend_runs(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float, scaling: float | None
 ) -> Tensor:
     """Attention within each text, [total, heads, width], one call for each run of equal lengths."""
+    if torch.is_inference_mode_enabled() and not dropout:
+        return attend_windows(query, key, value, layout, scaling)
     attended = []
     for run in zip(*map(layout.split, (query, key, value)), strict=True):
         q, k, v = (x.transpose(1, 2) for x in run)
@@ -131,6 +166,18 @@ def attend_runs(
             found = attend_with_dropout(q, k, v, dropout, scaling)
         else:
             found = F.scaled_dot_product_attention(q, k, v, scale=scaling)
+        attended.append(found.transpose(1, 2).flatten(0, 1))
+    return torch.cat(attended)
+
+
+def attend_windows(query: Tensor, key: Tensor, value: Tensor, layout: Layout, scaling: float | None) -> Tensor:
+    """The same, with keys and values read from the run's :class:`Window`; it has no gradient."""
+    attended = []
+    for q, run, (first, width, bias) in zip(layout.split(query), layout.runs, layout.windows, strict=True):
+        number, length = run
+        k, v = (x[first:].unfold(0, width, length)[:number].transpose(-1, -2) for x in (key, value))
+        bias = None if bias is None else bias.to(q.dtype)[None, None, None]
+        found = F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=bias, scale=scaling)
         attended.append(found.transpose(1, 2).flatten(0, 1))
     return torch.cat(attended)
 
