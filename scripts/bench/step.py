@@ -32,7 +32,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import harmonic_mean, median
+from statistics import fmean, median
 
 import numpy as np
 import torch
@@ -145,7 +145,7 @@ class MatrixPeak:
     @property
     def kept_up(self) -> list[float]:
         rounds = sorted({number for number, _ in self.windows})
-        return [harmonic_mean([rate for number, rate in self.windows if number == i]) for i in rounds]
+        return [fmean([rate for number, rate in self.windows if number == i]) for i in rounds]
 
 
 def _seconds(product: Callable[[], Tensor]) -> float:
