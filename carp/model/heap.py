@@ -17,8 +17,8 @@ def keep_heap() -> None:
     """Let glibc keep what a chunk frees, for the next one; elsewhere nothing.
 
     By itself it gives free memory back from twice the size of the largest block on, which two hidden states reach:
-    every layer of every chunk would ask for its memory anew, page by page. On a virtual machine that took a third of
-    a training step (scripts/bench/README.md).
+    every layer of every chunk would ask for its memory anew, page by page: some 100,000 page faults in a training
+    step of 24 pairs, which are dear on a virtual machine (scripts/bench/README.md).
     """
     if option := _function("mallopt"):
         option(M_MMAP_THRESHOLD, LARGEST_KEPT)

@@ -43,18 +43,19 @@ class EqualLengths(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The keys that each text of a run attends to in inference: ``width`` tokens, its own among them.
+    """The keys that each text of a run attends to in inference: ``size`` tokens, its own among them.
 
-    torch's kernel takes the keys that fill no vector register one by one, up to a third of its time; so a window ends
-    where registers do, if need be in a neighbouring text, whose tokens get the ``bias`` of minus infinity.
+    torch's kernel is up to a third slower where the keys fill no whole vector registers (scripts/bench/README.md); so
+    a window ends where registers do, if need be in a neighbouring text, whose tokens get the ``bias`` of minus
+    infinity.
 
     Attributes:
         first: token at which the window of the run's first text begins.
-        bias: [width], 0 for the text's own tokens; ``None`` where there are no others.
+        bias: [size], 0 for the text's own tokens; ``None`` where there are no others.
     """
 
     first: int
-    width: int
+    size: int
     bias: Tensor | None
 
 
@@ -85,14 +86,14 @@ class Layout:
         """The window of each run."""
         windows, start, total = [], 0, sum(run.number * run.length for run in self.runs)
         for number, length in self.runs:
-            width = -(-length // LANES) * LANES
-            first = min(start, total - (number - 1) * length - width)  # the last window ends with the chunk
-            if width == length or first < 0:
+            size = -(-length // LANES) * LANES
+            first = min(start, total - (number - 1) * length - size)  # the last window ends with the chunk
+            if size == length or first < 0:
                 windows.append(Window(start, length, None))
             else:
-                bias = torch.full((width,), -torch.inf)
+                bias = torch.full((size,), -torch.inf)
                 bias[start - first :][:length] = 0
-                windows.append(Window(first, width, bias))
+                windows.append(Window(first, size, bias))
             start += number * length
         return windows
 
@@ -157,6 +158,7 @@ def attend_runs(
     query: Tensor, key: Tensor, value: Tensor, layout: Layout, dropout: float, scaling: float | None
 ) -> Tensor:
     """Attention within each text, [total, heads, width], one call for each run of equal lengths."""
+    # Not in training: its first pass, without a graph, must compute the digits of its second.
     if torch.is_inference_mode_enabled() and not dropout:
         return attend_windows(query, key, value, layout, scaling)
     attended = []
@@ -173,9 +175,9 @@ def attend_runs(
 def attend_windows(query: Tensor, key: Tensor, value: Tensor, layout: Layout, scaling: float | None) -> Tensor:
     """The same, with keys and values read from the run's :class:`Window`; it has no gradient."""
     attended = []
-    for q, run, (first, width, bias) in zip(layout.split(query), layout.runs, layout.windows, strict=True):
+    for q, run, (first, size, bias) in zip(layout.split(query), layout.runs, layout.windows, strict=True):
         number, length = run
-        k, v = (x[first:].unfold(0, width, length)[:number].transpose(-1, -2) for x in (key, value))
+        k, v = (x[first:].unfold(0, size, length)[:number].transpose(-1, -2) for x in (key, value))
         bias = None if bias is None else bias.to(q.dtype)[None, None, None]
         found = F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=bias, scale=scaling)
         attended.append(found.transpose(1, 2).flatten(0, 1))

@@ -52,7 +52,7 @@ CHECKED_CHUNK_PAIRS, CHECKED_CHUNK_TOKENS = 8, 1024  # small, so that the check 
 TOLERANCE = 1e-4  # relative, in the Euclidean norm; float32 has 6e-8, the sums here are over some 10,000 terms
 TUNING_PAIRS = {"cpu": 128, "cuda": 1024}
 MATRIX = {"cpu": 2048, "cuda": 8192}
-WINDOW = 5.0  # seconds
+WINDOW = 5.0  # seconds of matrix products before each turn
 PAPERS_STEPS = 1400  # CARP, section 3: some 1,400 steps of 2048 pairs
 
 
@@ -114,7 +114,8 @@ def _differences(found: dict[str, np.ndarray], reference: dict[str, np.ndarray])
 
 
 class MatrixPeak:
-    """FLOPs per second on square matrices, in the precision of the steps, by the faster of torch.mm and oneDNN.
+    """FLOPs per second on square matrices, in the precision of the steps, by torch.mm or oneDNN, whichever
+    is faster at the start.
 
     Attributes:
         best: of a single product, ever.
