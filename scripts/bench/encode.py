@@ -167,6 +167,9 @@ def measure(stories: list[str], rounds: int, batch_sizes: Sequence[int]) -> str:
             if not cosines[name] > least:
                 raise SystemExit(f"the embeddings disagree: {name} has a mean cosine of {cosines[name]:.6f}")
         seconds = in_turn(workers, "seconds", rounds)
+        rounds = len(seconds[PEER])  # Ctrl-C may have ended them
+        if not rounds:
+            raise SystemExit("no round is whole: there is nothing to compare")
         peaks = {name: worker.peak_megabytes() for name, worker in workers.items()}
     rows = []
     for name, found in seconds.items():

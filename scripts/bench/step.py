@@ -21,6 +21,8 @@ is loss, gradients, one update by fused AdamW and zero_grad. Not in it, for any 
 (st-best) and padding them into tensors. Planning the chunks and finding false negatives, which only carp does, are
 in it.
 
+Ctrl-C ends the rounds; the table is then of those that are whole.
+
 Every worker holds 4 copies of the model and its activations at once with the others: --methods lets fewer run.
 """
 
@@ -203,6 +205,7 @@ def measure(setup: Setup, pairs: Pairs, names: Sequence[str], rounds: int, budge
                 print(error, file=sys.stderr, flush=True)
         alive = {name: workers[name] for name in measured}
         seconds = in_turn(alive, "settled_step", rounds, between=peak.measure)
+        rounds = max(map(len, seconds.values()), default=0)  # Ctrl-C may have ended them
         done = [name for name in measured if len(seconds[name]) == rounds]
         peaks = {name: _peak_megabytes(workers[name], setup) for name in done}
     rows = []
@@ -211,7 +214,7 @@ def measure(setup: Setup, pairs: Pairs, names: Sequence[str], rounds: int, budge
         compared = f"{ratio(seconds[name], seconds['carp']):.2f}" if "carp" in done and rounds else "-"
         row = [f"{middle:.3g}", f"{len(pairs.passages) / middle:.1f}", compared, f"{peaks[name]:.0f}"]
         row += [f"{measured[name].efficiency:.2f}", f"{measured[name].passes:.2f}", f"{flops / middle / peak.best:.0%}"]
-        shares = [flops / s / rate for s, rate in zip(seconds[name], peak.kept_up, strict=True)]
+        shares = [flops / s / rate for s, rate in zip(seconds[name], peak.kept_up[:rounds], strict=True)]
         row.append(f"{median(shares or [math.nan]):.0%}")
         rows.append([name, chunks[name], *row])
     header = ["method", "chunk", "seconds", "pairs/s", "time / carp's", "peak MB", "token efficiency"]

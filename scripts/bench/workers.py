@@ -7,6 +7,7 @@ import os
 import pickle
 import platform
 import resource
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,6 +87,7 @@ class Worker:
 
 def _serve(connection: Connection) -> None:
     """Answer calls until the pipe is closed. The first one makes the object; functions of this module follow it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it ends
     thing: Any = None
     while True:
         try:
@@ -122,22 +124,44 @@ def in_turn(
 
     Every round starts with another worker, so that none always follows the same one. ``between`` is called before
     every call, with the number of the round. A worker that fails is left out from then on and named on stderr; its
-    list is shorter. Times are told on stderr as they come.
+    list is shorter. Times are told on stderr as they come. After Ctrl-C the call that runs is the last one, and what
+    is returned are the rounds that are whole by then.
     """
     seconds: dict[str, list[float]] = {name: [] for name in workers}
     alive = list(workers)
-    for i in range(rounds):
-        first = i % max(1, len(alive))
-        for name in alive[first:] + alive[:first]:
-            if between is not None:
-                between(i)
-            try:
-                seconds[name].append(workers[name].call(method))
-                print(f"round {i + 1}: {name} {seconds[name][-1]:.3g} s", file=sys.stderr, flush=True)
-            except WorkerError as error:
-                print(error, file=sys.stderr, flush=True)
-                alive.remove(name)
+    with _ctrl_c() as stopped:
+        for i in range(rounds):
+            first = i % max(1, len(alive))
+            for name in alive[first:] + alive[:first]:
+                if between is not None and not stopped:
+                    between(i)
+                if stopped:
+                    return {name: found[:i] for name, found in seconds.items()}
+                try:
+                    seconds[name].append(workers[name].call(method))
+                    print(f"round {i + 1}: {name} {seconds[name][-1]:.3g} s", file=sys.stderr, flush=True)
+                except WorkerError as error:
+                    print(error, file=sys.stderr, flush=True)
+                    alive.remove(name)
     return seconds
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[list[int]]:
+    """A list that is filled by Ctrl-C, which then works as usual again."""
+    pressed: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: Any) -> None:
+        print("no further round: the table follows the call that runs", file=sys.stderr, flush=True)
+        pressed.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def ratio(seconds: Sequence[float], reference: Sequence[float]) -> float:
