@@ -64,8 +64,12 @@ class Worker:
         """See :func:`reset_peak`, of the worker."""
         return bool(self._ask(reset_peak, ()))
 
+    def kill(self) -> None:
+        """End the process, whatever it does; to be followed by :meth:`close`."""
+        self._process.kill()
+
     def close(self) -> None:
-        """End the process."""
+        """End the process once it has answered."""
         self._connection.close()
         self._process.join(timeout=30)
         if self._process.is_alive():
@@ -112,6 +116,10 @@ def running(makers: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Worker]
         for name, (make, *arguments) in makers.items():
             workers[name] = Worker(name, make, *arguments)
         yield workers
+    except KeyboardInterrupt:
+        for worker in workers.values():
+            worker.kill()
+        raise
     finally:
         for worker in workers.values():
             worker.close()
