@@ -6,7 +6,7 @@
 Both cut texts at 256 tokens and give unit vectors; each lives in a process of its own and they are timed in turn. What
 is timed is one call from strings to embeddings, tokenising included: carp's ``encode_passages``, in float32 and with
 8-bit layers, and ``SentenceTransformer.encode`` with its fastest batch size. The embeddings must agree (the 8-bit ones
-at a mean cosine of 0.99), or nothing is timed.
+at a mean cosine of 0.99), or nothing is timed. Ctrl-C ends the rounds; the table is then of those that are whole.
 
 Without --data, a text is a run of words from carp's own sample passages, log-normally long (median 150 words).
 """
@@ -167,10 +167,10 @@ def measure(stories: list[str], rounds: int, batch_sizes: Sequence[int]) -> str:
             if not cosines[name] > least:
                 raise SystemExit(f"the embeddings disagree: {name} has a mean cosine of {cosines[name]:.6f}")
         seconds = in_turn(workers, "seconds", rounds)
+        if not seconds.get(PEER):
+            raise SystemExit(f"no whole round of {PEER}: there is nothing to compare")
         rounds = len(seconds[PEER])  # Ctrl-C may have ended them
-        if not rounds:
-            raise SystemExit("no round is whole: there is nothing to compare")
-        peaks = {name: worker.peak_megabytes() for name, worker in workers.items()}
+        peaks = {name: workers[name].peak_megabytes() for name in seconds}
     rows = []
     for name, found in seconds.items():
         middle = median(found)

@@ -205,8 +205,8 @@ def measure(setup: Setup, pairs: Pairs, names: Sequence[str], rounds: int, budge
                 print(error, file=sys.stderr, flush=True)
         alive = {name: workers[name] for name in measured}
         seconds = in_turn(alive, "settled_step", rounds, between=peak.measure)
-        rounds = max(map(len, seconds.values()), default=0)  # Ctrl-C may have ended them
-        done = [name for name in measured if len(seconds[name]) == rounds]
+        done = list(seconds)
+        rounds = len(seconds[done[0]]) if done else 0  # Ctrl-C may have ended them
         peaks = {name: _peak_megabytes(workers[name], setup) for name in done}
     rows = []
     for name in done:

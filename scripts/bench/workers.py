@@ -17,6 +17,8 @@ from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
+from threading import Event
+from types import FrameType
 from typing import Any
 
 STATUS = Path("/proc/self/status")
@@ -69,7 +71,7 @@ class Worker:
         self._process.kill()
 
     def close(self) -> None:
-        """End the process once it has answered."""
+        """End the process once it has answered, or after 30 seconds."""
         self._connection.close()
         self._process.join(timeout=30)
         if self._process.is_alive():
@@ -131,38 +133,40 @@ def in_turn(
     """Seconds that ``method`` of each worker returns, in ``rounds`` rounds over all of them.
 
     Every round starts with another worker, so that none always follows the same one. ``between`` is called before
-    every call, with the number of the round. A worker that fails is left out from then on and named on stderr; its
-    list is shorter. Times are told on stderr as they come. After Ctrl-C the call that runs is the last one, and what
-    is returned are the rounds that are whole by then.
+    every call, with the number of the round. Times are told on stderr as they come.
+
+    Returns:
+        One list for each worker, all equally long: ``rounds``, or after Ctrl-C, which lets the call that runs be the
+        last one, as many as are whole by then. A worker that fails is not among them; it is named on stderr.
     """
     seconds: dict[str, list[float]] = {name: [] for name in workers}
-    alive = list(workers)
-    with _ctrl_c() as stopped:
+    with _ctrl_c() as pressed:
         for i in range(rounds):
+            alive = list(seconds)
             first = i % max(1, len(alive))
             for name in alive[first:] + alive[:first]:
-                if between is not None and not stopped:
+                if between is not None:
                     between(i)
-                if stopped:
+                if pressed.is_set():
                     return {name: found[:i] for name, found in seconds.items()}
                 try:
                     seconds[name].append(workers[name].call(method))
                     print(f"round {i + 1}: {name} {seconds[name][-1]:.3g} s", file=sys.stderr, flush=True)
                 except WorkerError as error:
                     print(error, file=sys.stderr, flush=True)
-                    alive.remove(name)
+                    del seconds[name]
     return seconds
 
 
 @contextmanager
-def _ctrl_c() -> Iterator[list[int]]:
-    """A list that is filled by Ctrl-C, which then works as usual again."""
-    pressed: list[int] = []
+def _ctrl_c() -> Iterator[Event]:
+    """An event that Ctrl-C sets instead of interrupting; the second time it interrupts."""
+    pressed = Event()
     before = signal.getsignal(signal.SIGINT)
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         print("no further round: the table follows the call that runs", file=sys.stderr, flush=True)
-        pressed.append(number)
+        pressed.set()
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, stop)
