@@ -1,4 +1,4 @@
-"""The encoder's own linear layers and dropout against torch's."""
+"""The encoder's own linear layers, GELU and dropout against torch's."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers.activations import GELUActivation
 
 from carp.model import cpu_layers
 from carp.model.carp_model import CarpModel
 from carp.model.cpu_dropout import CpuDropout, attend_with_dropout, dropout
-from carp.model.cpu_layers import CpuLinear, use_cpu_layers
+from carp.model.cpu_layers import CpuGelu, CpuLinear, use_cpu_layers
 from carp.model.unpadded import Layout, attend_runs
 
 
-@pytest.fixture(autouse=True)
-def product_of_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever made this machine's CPU."""
-    monkeypatch.setattr(cpu_layers, "_product", cpu_layers.onednn_product())
+@pytest.fixture(autouse=True, params=["oneDNN", "torch"])
+def product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both libraries, whoever made this machine's CPU."""
+    monkeypatch.setattr(cpu_layers, "_product", cpu_layers.onednn_product() if request.param == "oneDNN" else None)
 
 
 def gradients(layer: nn.Module, states: Tensor) -> list[Tensor]:
@@ -39,6 +40,39 @@ def test_linear_layers_and_their_gradients_are_torchs(shape: tuple[int, ...], bi
     assert type(plain) is CpuLinear
     for ours, torchs in zip(gradients(plain, states), expected, strict=True):
         torch.testing.assert_close(ours, torchs, rtol=1e-5, atol=1e-5)
+
+
+def feed_forward() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(24, 96), GELUActivation(), nn.Linear(96, 24))
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_gelu_between_linear_layers_has_the_gradients_of_torchs(autocast: bool) -> None:
+    torch.manual_seed(0)
+    layers, states = feed_forward(), torch.randn(1, 77, 24)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        expected = gradients(layers, states)
+        use_cpu_layers(layers)
+        assert type(layers[1]) is CpuGelu
+        for ours, torchs in zip(gradients(layers, states), expected, strict=True):
+            torch.testing.assert_close(ours, torchs, rtol=1e-5, atol=1e-5)
+
+
+def test_no_graph_keeps_what_gelu_computed() -> None:
+    layers, kept = feed_forward(), {}
+    use_cpu_layers(layers)
+    parameters = {p.data_ptr() for p in layers.parameters()}
+
+    def keep(saved: Tensor) -> Tensor:
+        kept[saved.data_ptr()] = saved.nbytes
+        return saved
+
+    states = torch.randn(10, 24)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
+        found = layers(states)
+    found.sum().backward()
+    # The input of the first layer and that of GELU, four bytes an element.
+    assert sorted(n for pointer, n in kept.items() if pointer not in parameters) == [10 * 24 * 4, 10 * 96 * 4]
 
 
 def test_other_precisions_and_autocast_are_left_to_torch() -> None:
@@ -136,5 +170,5 @@ def test_graphs_keep_a_byte_for_an_element_of_a_mask() -> None:
 
 def test_encoders_have_these_layers_however_they_are_made(model: CarpModel) -> None:
     kinds = {type(module) for module in model.passage_tower.encoder.modules()}
-    assert {CpuLinear, CpuDropout} <= kinds
-    assert not {nn.Linear, nn.Dropout} & kinds
+    assert {CpuLinear, CpuDropout, CpuGelu} <= kinds
+    assert not {nn.Linear, nn.Dropout, GELUActivation} & kinds

@@ -8,7 +8,8 @@ import psutil
 import pytest
 import torch
 
-from carp.model.heap import keep_heap, release_heap
+from carp.model import heap
+from carp.model.heap import HeapGrowth, keep_heap, release_heap
 
 BLOCK, NUMBER = 24 * 2**20, 8  # by itself glibc never keeps more than 64 MB
 
@@ -28,3 +29,14 @@ def test_memory_is_kept_and_released() -> None:
     assert resident() - before > 0.9 * taken > 0.8 * NUMBER * BLOCK
     release_heap()
     assert resident() - before < 0.1 * taken
+
+
+def test_growth_is_released_and_a_steady_heap_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    released: list[int] = []
+    number = resident_bytes = 0
+    monkeypatch.setattr(heap, "release_heap", lambda: released.append(number))
+    monkeypatch.setattr(heap, "_resident_bytes", lambda: resident_bytes)
+    growth = HeapGrowth()
+    for number, resident_bytes in enumerate([1000, 1015, 1021, 1100, 1110, 1130], 1):  # noqa: B007
+        growth.after_chunk()
+    assert released == [0, 3, 6]  # at once, then where 2 % are exceeded since the last time

@@ -22,12 +22,11 @@ import torch
 from torch import Tensor
 
 from carp.model.graphs import GraphBudget
-from carp.model.heap import release_heap
+from carp.model.heap import HeapGrowth
 from carp.model.texts import TokenizedTexts, plan_chunks
 from carp.model.tower import TextTower
 
 RandomState = tuple[Tensor, Tensor | None]
-CHUNKS_PER_RELEASE = 4  # that are embedded again on a CPU; memory given back has to be asked for again
 log = logging.getLogger(__name__)
 
 
@@ -85,6 +84,7 @@ class _EmbedTwice(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         (grad_embeds,) = grad_outputs
         totals = [torch.zeros_like(p) for p in ctx.parameters]
+        heap = HeapGrowth() if None in ctx.graphs and ctx.device.type == "cpu" else None
         for i, (rows, state) in enumerate(zip(ctx.chunks, ctx.states, strict=True)):
             # Taken out of the list, a graph's memory is free once its gradient is computed.
             graph, ctx.graphs[i] = ctx.graphs[i], None
@@ -97,9 +97,9 @@ class _EmbedTwice(torch.autograd.Function):
             for total, gradient in zip(totals, gradients, strict=True):
                 if gradient is not None:
                     total += gradient
-            if again and i % CHUNKS_PER_RELEASE == 0 and ctx.device.type == "cpu":
-                del graph, gradients
-                release_heap()
+            del graph, gradients
+            if again and heap:
+                heap.after_chunk()
         return None, None, None, None, *totals
 
 

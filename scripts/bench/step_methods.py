@@ -24,6 +24,7 @@ from carp.model.configuration import CarpConfig
 from carp.model.cpu_layers import CPU_LAYERS
 from carp.model.encoders import quiet_transformers, train_tokenizer
 from carp.model.graphs import memory_for_graphs
+from carp.model.heap import release_heap
 from carp.model.texts import TokenizedTexts
 from carp.model.tower import TextTower
 from carp.training.contrastive import contrastive_backward
@@ -164,6 +165,7 @@ class Method(ABC):
         self.step(self.batch)
         for hook in hooks:
             hook.remove()
+        release_heap()
         return Measured(real / processed, real / real_tokens)
 
     def step(self, batch: Any) -> float:
@@ -181,10 +183,13 @@ class Method(ABC):
         """The seconds of a step that follows another one.
 
         While others had their turn, a virtual machine may have given this worker's memory back to its host; training
-        makes one step after the other.
+        makes one step after the other. What is free afterwards is the next worker's: together they would take more
+        than the machine has.
         """
         self.step(self.few)
-        return self.step(self.batch)
+        seconds = self.step(self.batch)
+        release_heap()
+        return seconds
 
     def gpu_peak_megabytes(self) -> float:
         """The most memory that tensors have taken on the GPU, in MB (2**20 bytes)."""
