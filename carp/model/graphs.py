@@ -12,7 +12,7 @@ from torch import Tensor
 
 from carp.model.heap import release_heap
 
-FREE_SHARE = 0.35  # of the memory that is free when a run starts; the rest is for the step itself and for others
+FREE_SHARE = 0.33  # of the memory that is free when a run starts; the rest is for the step itself and for others
 
 
 class GraphBudget:

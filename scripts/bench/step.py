@@ -7,7 +7,7 @@
 
 Methods:
 
-carp        carp.contrastive_backward, which keeps the graphs that memory holds (35% of what is free at the start)
+carp        carp.contrastive_backward, which keeps the graphs that memory holds (33% of what is free at the start)
 carp0       the same with graph_bytes=0: every text is embedded twice
 whole       one padded batch, ordinary autograd; only up to --whole-up-to pairs and where memory holds its graph
 gradcache   the two-pass method of GradCache, written plainly: padded chunks of 32 in the order of the batch
