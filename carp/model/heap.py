@@ -25,8 +25,8 @@ def keep_heap() -> None:
     every layer of every chunk would ask for its memory anew, page by page: some 100,000 page faults in a training
     step of 24 pairs, which are dear on a virtual machine (scripts/bench/README.md).
 
-    oneDNN keeps a compiled product for every shape, the last 1024 of them, which take 100 MB and lie scattered over
-    the heap; it is told to keep few, unless the environment says otherwise. It hears that before its first product.
+    oneDNN keeps a compiled product for every shape, the last 1024 of them, which lie scattered over the heap. It is
+    told to keep few, unless the environment says otherwise; it listens until its first product in the process.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRODUCTS_KEPT))
     if option := _function("mallopt"):
